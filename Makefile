@@ -1,0 +1,76 @@
+# Two commands are enough:   make demo   (see it work)   make test   (check everything)
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraints.txt
+
+# Seen with 2 cores; `make test JOBS=8` uses more.
+JOBS   ?= 2
+
+# The tests run in parallel processes, so each gets one thread for linear algebra.
+test test-all: export OPENBLAS_NUM_THREADS := 1
+test test-all: export OMP_NUM_THREADS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint bench docs clean
+
+help:
+	@echo "make demo      install what is needed, solve a first problem and show it"
+	@echo "make test      lint, types, import directions and the tests (a few minutes)"
+	@echo "make test-all  the same with the slow tests and those that need more software"
+	@echo "make setup     .venv with everything the tests need"
+	@echo "make lint      only the checks that read the code"
+	@echo "make bench     every benchmark"
+	@echo "make docs      the documentation as web pages in site/"
+	@echo "make clean     remove what the commands above wrote, except .venv"
+
+setup: $(VENV)/dev.stamp
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/anymix demo
+
+test: lint
+	$(BIN)/pytest -n $(JOBS)
+
+test-all: lint
+	$(BIN)/pytest -n $(JOBS) -m ""
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/dev.stamp
+	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+
+docs: $(VENV)/docs.stamp
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html"
+
+clean:
+	rm -rf site demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is younger than the two files that say what is installed, or the install runs again.
+# No test uses the torch and flower extras yet; when one does, the line below becomes
+# '.[torch,flower,report,dev]' (constraints.txt already pins them).
+$(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[report,dev]'
+	@touch $@ $(VENV)/demo.stamp
+
+$(VENV)/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[report]'
+	@touch $@
+
+$(VENV)/docs.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[docs]'
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "anymix needs Python 3.11 or newer, and '$(PYTHON)' is" \
+	         "$$($(PYTHON) --version 2>&1 | tail -n 1)." \
+	         "Name another: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
