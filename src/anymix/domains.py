@@ -1,0 +1,632 @@
+"""A linear model seen through its domains: L_k(w) = Σ_i a_ki ℓ(⟨w, (x_i, 1)⟩, y_i), k = 1..p.
+
+a_ki is the share of row i in domain k (weight over the domain's total), so every quantity the
+solvers need is a sum over rows: the p losses, their p gradients, and the curvature of a mixture
+Σ_k λ_k L_k. The solvers ask for nothing else, so clients that keep their rows can answer as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from anymix.losses import CrossEntropy, Hinge, Loss
+
+Array = NDArray[np.float64]
+
+__all__ = ["Evaluation", "LinearDomains", "encode"]
+
+
+class LinearDomains:
+    """L_k(w) = (1/m_k) Σ_{i in domain k} ℓ(⟨w, (x_i, 1)⟩, y_i) for k = 1..p.
+
+    Parameters
+    ----------
+    X : (n, d) array, data frame or SciPy sparse matrix. Dense float64 rows are not copied.
+    y : (n,) labels of any kind (CrossEntropy, Hinge) or numbers (SquaredError, Huber).
+    domains : (n,) labels of any kind, one domain a row; or an (n, p) membership matrix, dense or
+        sparse, boolean or of weights ≥ 0, which puts a row into several domains (or none).
+    loss : the loss ℓ.
+    intercept : whether w ends with an intercept, which is never penalised.
+    sample_weight : (n,) weights ≥ 0 of the rows.
+    classes : all classes there are, when y may lack some of them.
+
+    The parameters `w` are one flat vector: (d + 1,) with the intercept last, or K such blocks one
+    after the other for K ≥ 3 classes (`unpack` splits them).
+
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> problem = LinearDomains(X, ["no", "yes", "no", "yes"], ["a", "a", "b", "b"])
+    >>> problem.domain_names.tolist(), problem.sizes.tolist(), problem.n_parameters
+    (['a', 'b'], [2.0, 2.0], 2)
+    >>> problem.losses([0.0, 0.0]).round(4).tolist()
+    [0.6931, 0.6931]
+    >>> problem.gradient([0.0, 0.0], [0.5, 0.5]).tolist()
+    [-0.25, 0.0]
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike,
+        domains: Any,
+        loss: Loss | None = None,
+        *,
+        intercept: bool = True,
+        sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+    ) -> None:
+        self.loss = CrossEntropy() if loss is None else loss
+        self.intercept = bool(intercept)
+        self.X = _features(X)
+        n = self.X.shape[0]
+        self.y, self.classes = _targets(y, n, self.loss, classes)
+        self.domain_names, membership = _membership(domains, n)
+        self.sizes, self.average = _average(membership, self.domain_names, sample_weight)
+        if self.n_scores > 1:
+            self._sort_rows()
+
+    # -- sizes ---------------------------------------------------------------------------------
+
+    @property
+    def n_rows(self) -> int:
+        """Number of stored rows (after merging, fewer than the examples they stand for)."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return int(self.X.shape[1])
+
+    @property
+    def n_domains(self) -> int:
+        """p."""
+        return len(self.sizes)
+
+    @property
+    def n_scores(self) -> int:
+        """Scores of one row: 1, or K for K ≥ 3 classes."""
+        return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of w."""
+        return self.n_scores * (self.n_features + self.intercept)
+
+    @property
+    def reference(self) -> Array:
+        """m̄ = m_k / m, the mixture of the data themselves."""
+        return self.sizes / self.sizes.sum()
+
+    @cached_property
+    def penalized(self) -> NDArray[np.bool_]:
+        """Which entries of w the regulariser sees: all but the intercepts, (n_parameters,)."""
+        mask = np.ones((self.n_scores, self.n_features + self.intercept), dtype=bool)
+        if self.intercept:
+            mask[:, -1] = False
+        return mask.ravel()
+
+    def unpack(self, w: ArrayLike) -> tuple[Array, Array]:
+        """Coefficients (n_scores, d) and intercepts (n_scores,) of the flat vector w."""
+        blocks = self._check_w(w).reshape(self.n_scores, -1)
+        if self.intercept:
+            return blocks[:, :-1], blocks[:, -1]
+        return blocks, np.zeros(self.n_scores)
+
+    # -- values at w ---------------------------------------------------------------------------
+
+    def at(self, w: ArrayLike) -> Evaluation:
+        """Everything at w; what has been computed once is kept."""
+        w = self._check_w(w)
+        return Evaluation(self, w, self.scores(w))
+
+    def losses(self, w: ArrayLike) -> Array:
+        """(L_1(w), …, L_p(w))."""
+        w = self._check_w(w)
+        return self.average @ self.loss.derivatives(self.scores(w), self.y, 0)[0]
+
+    def gradient(self, w: ArrayLike, mixture: ArrayLike) -> Array:
+        """∇_w Σ_k λ_k L_k(w)."""
+        return self.at(w).gradient(self._check_mixture(mixture))
+
+    def hessian(self, w: ArrayLike, mixture: ArrayLike) -> Array:
+        """∇²_w Σ_k λ_k L_k(w), dense (n_parameters, n_parameters)."""
+        return self.at(w).hessian(self._check_mixture(mixture))
+
+    def scores(self, w: Array) -> Array:
+        """⟨w, (x_i, 1)⟩ of every row: (n,) or (n, K)."""
+        coef, shift = self.unpack(w)
+        if self.n_scores > 1:
+            return np.asarray(self.X @ coef.T) + shift
+        z = np.asarray(self.X @ coef[0])
+        z += shift[0]
+        return z
+
+    def pull_back(self, v: Array) -> Array:
+        """Σ_i v_i (x_i, 1) for v (n,), or the K blocks of it for v (n, K), flat."""
+        parts = np.asarray(self.X.T @ v).T.reshape(self.n_scores, -1)  # (scores, d)
+        if self.intercept:
+            parts = np.column_stack([parts, v.sum(axis=0).reshape(-1, 1)])
+        return parts.ravel()
+
+    # -- other views of the same rows ----------------------------------------------------------
+
+    def merged(self) -> LinearDomains:
+        """The same losses from fewer rows: equal rows of one domain and target become one.
+
+        Tables of categories shrink many-fold. Returns `self` when a sample of the rows shows
+        that there is little to merge.
+
+        >>> import numpy as np
+        >>> X = np.repeat([[0.0, 1.0], [1.0, 0.0]], 1000, axis=0)
+        >>> problem = LinearDomains(X, X[:, 0] > 0, np.arange(2000) % 2)
+        >>> problem.n_rows, problem.merged().n_rows
+        (2000, 4)
+        """
+        rows = np.arange(0, self.n_rows, max(1, self.n_rows // 4096))
+        if len(np.unique(self._keys(rows))) > 0.97 * len(rows):
+            return self
+        _, first, group = np.unique(
+            self._keys(np.arange(self.n_rows)), return_index=True, return_inverse=True
+        )
+        keep = first[group]  # the row that stands for each row
+        odd = np.flatnonzero(~self._equal(np.arange(self.n_rows), keep))  # a key shared by chance
+        keep[odd] = odd
+        kept, group = np.unique(keep, return_inverse=True)
+        coo = self.average.tocoo()
+        average = sparse.csc_array(
+            (coo.data, (coo.coords[0], group[coo.coords[1]])),
+            shape=(self.n_domains, len(kept)),
+        )
+        average.sum_duplicates()
+        return self._with_rows(kept, average)
+
+    def sample(self, fraction: float) -> LinearDomains:
+        """About `fraction` of every domain's rows, evenly spaced, at least 30; the same sizes.
+
+        A stand-in whose solution is a good start for the full problem.
+        """
+        csr = self.average.tocsr()
+        ends = csr.indptr
+        picks = []
+        for k in range(self.n_domains):
+            m = int(ends[k + 1] - ends[k])
+            count = min(m, max(30, int(np.ceil(fraction * m))))
+            picks.append(csr.indices[ends[k] + (np.arange(count) * m) // count])
+        rows = np.unique(np.concatenate(picks))
+        average = self.average[:, rows].tocsc()
+        totals = np.asarray(average.sum(axis=1)).ravel()
+        average.data /= totals[average.indices]
+        return self._with_rows(rows, average)
+
+    def _with_rows(self, rows: NDArray[np.intp], average: sparse.csc_array) -> LinearDomains:
+        other = object.__new__(LinearDomains)
+        other.loss, other.intercept, other.classes = self.loss, self.intercept, self.classes
+        other.domain_names, other.sizes = self.domain_names, self.sizes
+        other.X, other.y, other.average = self.X[rows], self.y[rows], average
+        return other
+
+    def _sort_rows(self) -> None:
+        """Put the rows of a domain side by side: K-fold gradients then are one product each."""
+        first = self.average.indices[self.average.indptr[:-1]] if self._is_partition else None
+        if first is None or bool(np.all(first[1:] >= first[:-1])):
+            return
+        order = np.argsort(first, kind="stable")
+        self.X, self.y = self.X[order], self.y[order]
+        self.average = self.average[:, order].tocsc()
+
+    @cached_property
+    def _is_partition(self) -> bool:
+        return bool(np.all(np.diff(self.average.indptr) == 1))
+
+    @cached_property
+    def _domain_rows(self) -> list[tuple[NDArray[np.intp], Array]]:
+        """Rows and their shares a_ki, domain by domain."""
+        csr = self.average.tocsr()
+        cuts = csr.indptr[1:-1]
+        return list(zip(np.split(csr.indices, cuts), np.split(csr.data, cuts), strict=True))
+
+    @cached_property
+    def _wide(self) -> sparse.csr_array:
+        """X with column j of a row of domain k moved to k d + j: its pull-back is the Jacobian."""
+        k = np.repeat(self.average.indices, np.diff(self.X.indptr)).astype(np.int64)
+        columns = k * self.n_features + self.X.indices
+        shape = (self.n_rows, self.n_domains * self.n_features)
+        return sparse.csr_array((self.X.data, columns, self.X.indptr), shape=shape)
+
+    def _keys(self, rows: NDArray[np.intp]) -> Array:
+        """A random linear function of (row, target, domains): equal rows have equal keys."""
+        rng = np.random.default_rng(0)
+        key = np.asarray(self.X[rows] @ rng.normal(size=self.n_features))
+        key += rng.normal() * self.y[rows]
+        shape = self.average.copy()
+        shape.data = np.ones_like(shape.data)
+        return key + np.asarray(shape.T[rows] @ rng.normal(size=self.n_domains))
+
+    def _equal(self, a: NDArray[np.intp], b: NDArray[np.intp]) -> NDArray[np.bool_]:
+        same = self.y[a] == self.y[b]
+        shape = self.average.T.tocsr()
+        shape.data = np.ones_like(shape.data)
+        for table in (self.X, shape):
+            if sparse.issparse(table):
+                same &= np.asarray(abs(table[a] - table[b]).sum(axis=1)).ravel() == 0
+            else:
+                same &= (table[a] == table[b]).all(axis=1)
+        return same
+
+    # -- checks --------------------------------------------------------------------------------
+
+    def _check_w(self, w: ArrayLike) -> Array:
+        w = np.asarray(w, dtype=np.float64)
+        if w.shape != (self.n_parameters,):
+            blocks = f"{self.n_scores} x " if self.n_scores > 1 else ""
+            what = "features + intercept" if self.intercept else "features (intercept=False)"
+            raise ValueError(
+                f"w has shape {w.shape}; expected ({self.n_parameters},) = {blocks}"
+                f"({self.n_features} {what})"
+            )
+        return w
+
+    def _check_mixture(self, mixture: ArrayLike) -> Array:
+        lam = np.asarray(mixture, dtype=np.float64)
+        if lam.shape != (self.n_domains,):
+            raise ValueError(f"mixture has shape {lam.shape}; there are {self.n_domains} domains")
+        return lam
+
+
+class Evaluation:
+    """The losses of a LinearDomains at one w, and on demand their derivatives there."""
+
+    def __init__(self, problem: LinearDomains, w: Array, scores: Array) -> None:
+        self.problem, self.w, self.scores = problem, w, scores
+        order = 2 if problem.loss.is_smooth else 1
+        value, *rest = problem.loss.derivatives(scores, problem.y, order)
+        self.slope = rest[0]  # (n,) or (n, K)
+        self._curvature = rest[-1]  # (n,), or P (n, K)
+        self.losses: Array = problem.average @ value  # (p,)
+
+    def moved(self, step: Array, t: float = 1.0) -> Evaluation:
+        """At w + t·step: one pass over X for all t of the same step."""
+        if getattr(self, "_step", None) is not step:
+            self._step, self._step_scores = step, self.problem.scores(step)
+        return Evaluation(self.problem, self.w + t * step, self.scores + t * self._step_scores)
+
+    def gradient(self, mixture: Array) -> Array:
+        """∇ Σ λ_k L_k, (n_parameters,)."""
+        return self.problem.pull_back(_scale_rows(self.slope, self._weights(mixture)))
+
+    def jacobian(self) -> Array:
+        """Row k is ∇L_k, (p, n_parameters)."""
+        if self.problem.n_scores > 1:
+            return np.stack([self._domain_gradient(k) for k in range(self.problem.n_domains)])
+        average = self.problem.average
+        counts = np.diff(average.indptr)
+        data = average.data * (
+            self.slope if self.problem._is_partition else np.repeat(self.slope, counts)
+        )
+        weighted = sparse.csc_array((data, average.indices, average.indptr), shape=average.shape)
+        jacobian = self._columns(weighted)
+        if not self.problem.intercept:
+            return jacobian
+        return np.column_stack([jacobian, np.asarray(weighted.sum(axis=1)).ravel()])
+
+    def _columns(self, weighted: sparse.csc_array) -> Array:
+        problem = self.problem
+        if not sparse.issparse(problem.X):
+            return np.asarray(weighted @ problem.X)
+        if problem._is_partition:
+            flat = problem._wide.T @ weighted.data
+            return np.asarray(flat).reshape(problem.n_domains, problem.n_features)
+        return np.asarray((weighted @ problem.X).todense())
+
+    def _domain_gradient(self, k: int) -> Array:
+        problem = self.problem
+        indices, shares = problem._domain_rows[k]
+        rows = _as_slice(indices)
+        v = self.slope[rows] * shares[:, None]
+        parts = np.asarray(problem.X[rows].T @ v).T
+        if problem.intercept:
+            parts = np.column_stack([parts, v.sum(axis=0)])
+        return parts.ravel()
+
+    def hessian(self, mixture: Array) -> Array:
+        """∇² Σ λ_k L_k, dense; rows of domains with λ_k = 0 are not read."""
+        c = self._weights(mixture)
+        rows = np.flatnonzero(c)
+        if len(rows) > 0.7 * len(c):
+            rows = np.arange(len(c))
+        if self.problem.n_scores == 1:
+            return self._gram(rows, c * self._curvature)
+        size = self.problem.n_features + self.problem.intercept
+        blocks = np.empty((self.problem.n_scores, size, self.problem.n_scores, size))
+        for a, b in _pairs(self.problem.n_scores):
+            p_a, p_b = self._curvature[:, a], self._curvature[:, b]
+            h = c * p_a * (1 - p_a) if a == b else -c * p_a * p_b
+            blocks[a, :, b, :] = blocks[b, :, a, :] = self._gram(rows, h)
+        return blocks.reshape(self.problem.n_parameters, -1)
+
+    def _gram(self, rows: NDArray[np.intp], h: Array) -> Array:
+        """Σ_i h_i (x_i, 1)(x_i, 1)ᵀ over the given rows."""
+        problem = self.problem
+        d = problem.n_features
+        gram = np.empty((d + problem.intercept, d + problem.intercept))
+        if sparse.issparse(problem.X):
+            X = problem.X[rows] if len(rows) < problem.n_rows else problem.X
+            weighted = X.multiply(h[rows][:, None]).tocsr()
+            gram[:d, :d] = (X.T @ weighted).todense()
+        else:
+            gram[:d, :d] = _dense_gram(problem.X, rows, h)
+        if problem.intercept:
+            v = np.zeros(problem.n_rows)
+            v[rows] = h[rows]
+            gram[d, :d] = gram[:d, d] = problem.X.T @ v
+            gram[d, d] = v.sum()
+        return gram
+
+    def hessian_vector(self, mixture: Array, v: Array) -> Array:
+        """∇² Σ λ_k L_k · v without forming the matrix: two passes over X."""
+        bent = self._bend(self.problem.scores(v))
+        return self.problem.pull_back(_scale_rows(bent, self._weights(mixture)))
+
+    def dual(
+        self, mixture: Array, step: Array | None = None, scale: float = 1.0
+    ) -> tuple[float, Array]:
+        """(−Σ c_i ℓ*(α_i), Σ c_i α_i (x_i, 1)) at dual variables α near the gradient here.
+
+        By Fenchel and Young, Σ λ_k L_k(w') ≥ value + ⟨v, w'⟩ for *every* w', whatever α is; α is
+        taken where that is tight: ℓ'(z) + ℓ''(z)·scores(step), which is ℓ' after a Newton step, or,
+        with no step or outside the domain of ℓ*, ℓ' after the best change of intercept. `scale`
+        shrinks α towards 0.
+        """
+        problem, c = self.problem, self._weights(mixture)
+        if step is not None:
+            if getattr(self, "_step", None) is not step:
+                self._step, self._step_scores = step, problem.scores(step)
+            alpha = scale * (self.slope + self._bend(self._step_scores))
+            value = _weighted_sum(c, problem.loss.conjugate(alpha, problem.y))
+            if np.isfinite(value):
+                return -value, problem.pull_back(_scale_rows(alpha, c))
+        alpha = scale * self._centred_slope(c)
+        value = _weighted_sum(c, problem.loss.conjugate(alpha, problem.y))
+        return -value, problem.pull_back(_scale_rows(alpha, c))
+
+    def _centred_slope(self, c: Array) -> Array:
+        """ℓ' after the intercept change that makes Σ c_i ℓ'_i = 0: Newton, O(n) a step."""
+        problem, slope = self.problem, self.slope
+        if not problem.intercept:
+            return slope
+        if problem.n_scores > 1:
+            return _centre_softmax(self, c)
+        reach = float(np.max(np.abs(self.scores))) + 50.0 + float(np.max(np.abs(problem.y)))
+        low, high, shift = -reach, reach, 0.0
+        for _ in range(200):
+            _, slope, curvature = problem.loss.derivatives(self.scores + shift, problem.y, 2)
+            g, h = float(c @ slope), float(c @ curvature)
+            if abs(g) <= 1e-17 or high - low <= 1e-15 * reach:
+                break
+            low, high = (low, shift) if g > 0 else (shift, high)
+            newton = shift - g / h if h > 0 else np.inf
+            shift = newton if low < newton < high else 0.5 * (low + high)
+        return slope
+
+    def _bend(self, u: Array) -> Array:
+        """ℓ''(z_i) u_i for a change u of the scores."""
+        if u.ndim == 1:
+            return self._curvature * u
+        p = self._curvature
+        return p * (u - np.einsum("ik,ik->i", p, u)[:, None])
+
+    def _weights(self, mixture: Array) -> Array:
+        """c_i = Σ_k λ_k a_ki, so that Σ_k λ_k L_k = Σ_i c_i ℓ_i."""
+        return np.asarray(self.problem.average.T @ mixture)
+
+
+def _centre_softmax(here: Evaluation, c: Array) -> Array:
+    """The K-dimensional case of `_centred_slope`: damped Newton on the K intercepts."""
+    problem, z, slope = here.problem, here.scores, here.slope
+    for _ in range(100):
+        _, slope, p = problem.loss.derivatives(z, problem.y, 2)
+        g = c @ slope
+        if np.max(np.abs(g)) <= 1e-17:
+            break
+        h = np.diag(c @ p) - p.T @ (c[:, None] * p)  # singular along (1, …, 1), as is g
+        newton = np.linalg.lstsq(h + 1e-12 * np.trace(h) * np.eye(len(g)), g)[0]
+        z = z - newton * min(1.0, 2.0 / max(float(np.max(np.abs(newton))), 1e-300))
+    return slope
+
+
+def _scale_rows(v: Array, c: Array) -> Array:
+    return v * c if v.ndim == 1 else v * c[:, None]
+
+
+def _weighted_sum(c: Array, values: Array) -> float:
+    """Σ c_i v_i where rows with c_i = 0 do not count, even at v_i = ∞."""
+    return float(np.sum(c * values, where=c != 0))
+
+
+def _pairs(k: int) -> Iterator[tuple[int, int]]:
+    return ((a, b) for a in range(k) for b in range(a, k))
+
+
+def _as_slice(rows: NDArray[np.intp]) -> slice | NDArray[np.intp]:
+    """Consecutive rows as a slice, so that reading them copies nothing."""
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and np.all(np.diff(rows) == 1):
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
+
+
+def _dense_gram(X: Array, rows: NDArray[np.intp], h: Array, chunk: int = 1024) -> Array:
+    """Σ h_i x_i x_iᵀ in chunks that stay in cache; S ᵀS where h ≥ 0 costs half of Xᵀ(hX)."""
+    d = X.shape[1]
+    gram = np.zeros((d, d))
+    positive = bool(np.all(h >= 0))
+    root = np.sqrt(h) if positive else h
+    every = len(rows) == len(X)
+    for start in range(0, len(rows), chunk):
+        part: Any = slice(start, start + chunk) if every else rows[start : start + chunk]
+        block = X[part]
+        scaled = block * root[part][:, None]
+        gram += scaled.T @ (scaled if positive else block)
+    return gram
+
+
+# -- reading the input ---------------------------------------------------------------------------
+
+
+def _features(X: Any) -> Any:
+    """X as a C-ordered float64 array (not copied if it is one) or as csr_array, all finite."""
+    if sparse.issparse(X):
+        table = sparse.csr_array(X, dtype=np.float64)
+        values = table.data
+    else:
+        try:
+            table = np.ascontiguousarray(X, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"X has entries that are not numbers ({error}); encode categories first, for "
+                "example with sklearn.preprocessing.OneHotEncoder"
+            ) from None
+        values = table
+    if table.ndim != 2:
+        raise ValueError(f"X has shape {table.shape}; give a table (n rows, d features)")
+    if table.shape[0] == 0:
+        raise ValueError("X has no rows; give at least one")
+    with np.errstate(over="ignore"):
+        suspicious = not np.isfinite(values.sum())
+    if suspicious and not np.all(np.isfinite(values)):
+        raise ValueError(
+            "X has NaN or infinite entries; impute or drop them first, for example with "
+            "sklearn.impute.SimpleImputer"
+        )
+    return table
+
+
+def _column(name: str, values: Any, n: int) -> NDArray[Any]:
+    column = np.asarray(values)
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.shape != (n,):
+        raise ValueError(f"{name} has shape {column.shape} but X has {n} rows; give ({n},)")
+    if column.dtype.kind == "f" and not np.all(np.isfinite(column)):
+        raise ValueError(f"{name} has NaN or infinite entries; drop those rows or fill them in")
+    return column
+
+
+def encode(name: str, values: Any, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Sorted distinct values and the place of every entry among them.
+
+    >>> names, codes = encode("domains", ["b", "a", "b"], 3)
+    >>> names.tolist(), codes.tolist()
+    (['a', 'b'], [1, 0, 1])
+    """
+    column = _column(name, values, n)
+    if column.dtype.kind in "iu" and int(column.max()) - int(column.min()) < 4 * n + 1000:
+        low = int(column.min())
+        seen = np.bincount(column - low) > 0
+        names = np.flatnonzero(seen) + low
+        return names.astype(column.dtype), (np.cumsum(seen) - 1)[column - low]
+    if column.dtype.kind in "OUST":
+        return _encode_objects(name, column)
+    names, codes = np.unique(column, return_inverse=True)
+    return names, codes
+
+
+def _encode_objects(name: str, column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    entries = column.tolist()
+    distinct = set(entries)
+    if any(v is None or v != v for v in distinct):
+        raise ValueError(f"{name} has missing entries; drop those rows or name them, say 'unknown'")
+    try:
+        names = sorted(distinct)
+    except TypeError:
+        kinds = sorted({type(v).__name__ for v in distinct})
+        raise ValueError(f"{name} mixes {' and '.join(kinds)}; convert all to one type") from None
+    place = {v: k for k, v in enumerate(names)}
+    codes = np.fromiter((place[v] for v in entries), dtype=np.intp, count=len(entries))
+    return np.array(names, dtype=column.dtype if column.dtype.kind == "U" else None), codes
+
+
+def _targets(
+    y: ArrayLike, n: int, loss: Loss, classes: ArrayLike | None
+) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    if not isinstance(loss, CrossEntropy | Hinge):
+        column = _column("y", y, n)
+        try:
+            return column.astype(np.float64), None
+        except (TypeError, ValueError):
+            raise ValueError(f"y has entries that are not numbers, needed by {loss}") from None
+    names, codes = encode("y", y, n)
+    if classes is not None:
+        names, codes = _place_among(names, codes, np.unique(np.asarray(classes)))
+    if len(names) < 2:
+        raise ValueError(
+            f"y has one class only ({names[0]!r}); a classifier needs two or more (name the others "
+            "with classes= if they are only missing here)"
+        )
+    if isinstance(loss, Hinge) and len(names) > 2:
+        raise ValueError(f"y has {len(names)} classes; the hinge loss takes two")
+    return (codes.astype(np.float64) if len(names) == 2 else codes), names
+
+
+def _place_among(
+    names: NDArray[Any], codes: NDArray[np.intp], classes: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    unknown = [v for v in names.tolist() if v not in set(classes.tolist())]
+    if unknown:
+        raise ValueError(f"y has the label {unknown[0]!r}, which is not among classes")
+    return classes, np.searchsorted(classes, names)[codes]
+
+
+def _membership(domains: Any, n: int) -> tuple[NDArray[Any], sparse.csc_array]:
+    """Names of the domains and the (p, n) matrix of memberships."""
+    shape = domains.shape if hasattr(domains, "shape") else np.shape(domains)
+    if len(shape) != 2 or (shape[1] == 1 and np.asarray(domains).dtype.kind in "OUST"):
+        names, codes = encode("domains", domains, n)
+        matrix = sparse.csc_array(
+            (np.ones(n), codes.astype(np.int32), np.arange(n + 1)), shape=(len(names), n)
+        )
+        return names, matrix
+    if shape[0] != n:
+        raise ValueError(f"domains has {shape[0]} rows but X has {n}; give one row of each")
+    table = _weights_table(domains)
+    names = np.asarray(getattr(domains, "columns", np.arange(shape[1])))
+    return names, table.T.tocsc()
+
+
+def _weights_table(domains: Any) -> sparse.csr_array:
+    try:
+        table = sparse.csr_array(
+            domains if sparse.issparse(domains) else np.asarray(domains), dtype=np.float64
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"domains as an (n, p) table must hold memberships, booleans or weights ({error})"
+        ) from None
+    if not np.all(np.isfinite(table.data)) or np.any(table.data < 0):
+        raise ValueError("domains has memberships that are negative, NaN or infinite; give ≥ 0")
+    table.eliminate_zeros()
+    return table
+
+
+def _average(
+    membership: sparse.csc_array, names: NDArray[Any], sample_weight: ArrayLike | None
+) -> tuple[Array, sparse.csc_array]:
+    """m_k = Σ_i S_ik and a_ki = S_ik / m_k, with S the memberships times the sample weights."""
+    p, n = membership.shape
+    data = membership.data
+    if sample_weight is not None:
+        weight = _column("sample_weight", sample_weight, n).astype(np.float64)
+        if np.any(weight < 0):
+            raise ValueError(f"sample_weight has a negative entry {weight.min()}; give weights ≥ 0")
+        data = data * np.repeat(weight, np.diff(membership.indptr))
+    sizes = np.bincount(membership.indices, weights=data, minlength=p)
+    if np.any(sizes <= 0):
+        empty = names[int(np.argmin(sizes))]
+        raise ValueError(f"domain {empty!r} has no rows (or no weight); leave it out or merge it")
+    shares = data / sizes[membership.indices]
+    return sizes, sparse.csc_array((shares, membership.indices, membership.indptr), shape=(p, n))

@@ -1,0 +1,267 @@
+"""Losses ℓ(z, y) of a score z = ⟨w, x⟩ and a target y, with everything the solvers ask of them.
+
+Each loss gives, per example: value ℓ, gradient ∂ℓ/∂z, curvature ∂²ℓ/∂z², and the convex conjugate
+ℓ*(α) = sup_z αz − ℓ(z), from which certificates are made; and two constants for the bounds: a
+Lipschitz constant and the largest value M, both over scores with |z| ≤ `radius`.
+
+Scores are (n,), or (n, K) for cross-entropy over K ≥ 3 classes; classes are coded 0..K−1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlogy
+
+Array = NDArray[np.float64]
+
+__all__ = ["CrossEntropy", "Hinge", "Huber", "Loss", "SquaredError"]
+
+
+def _pair(scores: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
+    z, t = np.asarray(scores, dtype=np.float64), np.asarray(y)
+    if t.ndim != 1 or z.shape[:1] != t.shape or z.ndim > 2:
+        raise ValueError(
+            f"scores has shape {z.shape} and y has shape {t.shape}; give scores (n,) or (n, K) "
+            "and y (n,) with the same n"
+        )
+    return z, t
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What all losses share: three derivatives from one call, `derivatives(z, y, order)`."""
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether the gradient is continuous, as the exact solver needs."""
+        return True
+
+    def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
+        """(ℓ, ℓ', ℓ'')[: order + 1], sharing the exponentials."""
+        raise NotImplementedError
+
+    def value(self, scores: ArrayLike, y: ArrayLike) -> Array:
+        """ℓ(z, y) of every example, (n,)."""
+        return self.derivatives(*self._read(scores, y), 0)[0]
+
+    def gradient(self, scores: ArrayLike, y: ArrayLike) -> Array:
+        """∂ℓ/∂z of every example, of the shape of the scores."""
+        return self.derivatives(*self._read(scores, y), 1)[1]
+
+    def curvature(self, scores: ArrayLike, y: ArrayLike) -> Array:
+        """∂²ℓ/∂z² of every example: (n,), or (n, K, K) for K ≥ 3 classes."""
+        z, t = self._read(scores, y)
+        h = self.derivatives(z, t, 2)[2]
+        return h if z.ndim == 1 else _softmax_blocks(h)
+
+    def _read(self, scores: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
+        return _pair(scores, y)
+
+    def conjugate(self, alpha: Array, y: NDArray[Any]) -> Array:
+        """ℓ*(α) of every example, (n,); +inf outside its domain."""
+        raise NotImplementedError
+
+    def lipschitz(self, radius: float = math.inf, target: float = 0.0) -> float:
+        """sup |∂ℓ/∂z| over |z| ≤ radius and |y| ≤ target."""
+        raise NotImplementedError
+
+    def bound(self, radius: float, target: float = 0.0) -> float:
+        """M = sup ℓ over |z| ≤ radius and |y| ≤ target."""
+        raise NotImplementedError
+
+
+def _check_codes(z: Array, y: NDArray[Any]) -> NDArray[np.intp]:
+    n_classes = z.shape[1] if z.ndim == 2 else 2
+    codes = y.astype(np.intp)
+    if codes.size and (np.any(codes != y) or codes.min() < 0 or codes.max() >= n_classes):
+        raise ValueError(
+            f"y has values in [{y.min()}, {y.max()}]; cross-entropy over {n_classes} classes takes "
+            f"the codes 0..{n_classes - 1} (LinearDomains codes any labels for you)"
+        )
+    return codes
+
+
+@dataclass(frozen=True)
+class CrossEntropy(Loss):
+    """ℓ(z, y) = log(1 + eᶻ) − y z for two classes, log Σ_c e^{z_c} − z_y for K ≥ 3.
+
+    The log loss of logistic regression; stable for scores of any size.
+
+    >>> import numpy as np
+    >>> CrossEntropy().value([0.0, 1e4, -1e4], [1, 1, 1]).round(6).tolist()
+    [0.693147, 0.0, 10000.0]
+    >>> CrossEntropy().gradient([[0.0, 0.0, 0.0, 0.0]], [2]).tolist()
+    [[0.25, 0.25, -0.75, 0.25]]
+    """
+
+    def _read(self, scores: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
+        z, t = _pair(scores, y)
+        return z, _check_codes(z, t)
+
+    def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
+        """As in Loss; for K ≥ 3 the last entry is P (n, K), the curvature being diag(P) − PPᵀ."""
+        return (_binary if z.ndim == 1 else _softmax)(z, y, order)
+
+    def conjugate(self, alpha: Array, y: NDArray[Any]) -> Array:
+        """Σ_c P_c log P_c with P = α + onehot(y) a distribution, else +inf."""
+        if alpha.ndim == 1:
+            p = alpha + y
+            inside = (p >= 0) & (p <= 1)
+            p = np.where(inside, p, 0.0)
+            return np.where(inside, xlogy(p, p) + xlogy(1 - p, 1 - p), np.inf)
+        p = alpha.copy()
+        p[np.arange(len(y)), y] += 1
+        inside = np.all(p >= 0, axis=1)  # rows of α sum to zero by construction
+        return np.where(inside, xlogy(p, np.maximum(p, 0)).sum(axis=1), np.inf)
+
+    def lipschitz(self, radius: float = math.inf, target: float = 0.0, n_classes: int = 2) -> float:
+        """1 for two classes; √2 in the Euclidean norm of the K ≥ 3 scores."""
+        return 1.0 if n_classes == 2 else math.sqrt(2.0)
+
+    def bound(self, radius: float, target: float = 0.0, n_classes: int = 2) -> float:
+        """M = log(1 + e^radius), or log(1 + (K−1) e^{2 radius}) when every |z_c| ≤ radius."""
+        worst = radius if n_classes == 2 else 2 * radius + math.log(n_classes - 1)
+        return float(np.logaddexp(0.0, worst))
+
+
+def _binary(z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
+    e = np.exp(-np.abs(z))  # in (0, 1], never overflows
+    value = np.log1p(e)
+    value += np.maximum(z, 0)
+    value -= y * z
+    if order == 0:
+        return (value,)
+    e1 = 1 / (1 + e)
+    sigma = np.where(z >= 0, e1, e * e1)
+    if order == 1:
+        return value, sigma - y
+    return value, sigma - y, e * e1 * e1
+
+
+def _softmax(z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
+    rows = np.arange(len(y))
+    z_y = z[rows, y]
+    top = z.max(axis=1)
+    p = np.exp(z - top[:, None])
+    total = p.sum(axis=1)
+    value = np.log(total) + top - z_y
+    if order == 0:
+        return (value,)
+    p /= total[:, None]
+    gradient = p.copy()
+    gradient[rows, y] -= 1
+    return (value, gradient) if order == 1 else (value, gradient, p)
+
+
+def _softmax_blocks(p: Array) -> Array:
+    blocks = -p[:, :, None] * p[:, None, :]
+    k = np.arange(p.shape[1])
+    blocks[:, k, k] += p
+    return blocks
+
+
+@dataclass(frozen=True)
+class SquaredError(Loss):
+    """ℓ(z, y) = ½ (z − y)².
+
+    With the half, as in ridge regression's textbook form and as the limit of Huber for δ → ∞:
+    `domain_losses` are then half mean squared errors.
+
+    >>> SquaredError().value([1.0, 3.0], [1.0, 1.0]).tolist()
+    [0.0, 2.0]
+    """
+
+    def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
+        """As in Loss."""
+        r = z - y
+        return (0.5 * r * r, r, np.ones_like(r))[: order + 1]
+
+    def conjugate(self, alpha: Array, y: NDArray[Any]) -> Array:
+        """½α² + αy."""
+        return 0.5 * alpha * alpha + alpha * y
+
+    def lipschitz(self, radius: float = math.inf, target: float = 0.0) -> float:
+        """radius + target: the largest |z − y| for |z| ≤ radius, |y| ≤ target."""
+        return radius + target
+
+    def bound(self, radius: float, target: float = 0.0) -> float:
+        """M = ½ (radius + target)²."""
+        return 0.5 * (radius + target) ** 2
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """ℓ(z, y) = ½ r² for |r| ≤ δ and δ|r| − ½δ² beyond, with r = z − y.
+
+    Squared error near the target, absolute error for outliers.
+
+    >>> Huber(delta=1.0).value([1.5, 4.0], [1.0, 1.0]).tolist()
+    [0.125, 2.5]
+    """
+
+    delta: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (self.delta > 0 and math.isfinite(self.delta)):
+            raise ValueError(f"delta is {self.delta}; give a positive number")
+
+    def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
+        """As in Loss."""
+        r = z - y
+        g = np.clip(r, -self.delta, self.delta)
+        return (g * (r - 0.5 * g), g, (np.abs(r) <= self.delta).astype(np.float64))[: order + 1]
+
+    def conjugate(self, alpha: Array, y: NDArray[Any]) -> Array:
+        """½α² + αy for |α| ≤ δ, else +inf."""
+        return np.where(np.abs(alpha) <= self.delta, 0.5 * alpha * alpha + alpha * y, np.inf)
+
+    def lipschitz(self, radius: float = math.inf, target: float = 0.0) -> float:
+        """min(δ, radius + target)."""
+        return min(self.delta, radius + target)
+
+    def bound(self, radius: float, target: float = 0.0) -> float:
+        """M, the loss at the largest residual radius + target."""
+        return float(self.value([radius + target], [0.0])[0])
+
+
+@dataclass(frozen=True)
+class Hinge(Loss):
+    """ℓ(z, y) = max(0, 1 − s z) with s = 2y − 1 ∈ {−1, +1}: the support vector machine's loss.
+
+    Its gradient is a subgradient at the kink; it has no curvature there, so the exact solver does
+    not take it (the stochastic ones do).
+
+    >>> Hinge().value([0.5, 2.0, -1.0], [1, 1, 1]).tolist()
+    [0.5, 0.0, 2.0]
+    """
+
+    @property
+    def is_smooth(self) -> bool:
+        """False: the kink at margin 1."""
+        return False
+
+    def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
+        """As in Loss."""
+        if order > 1:
+            raise ValueError("the hinge loss has no curvature; use CrossEntropy instead")
+        s = 2.0 * y - 1.0
+        margin = 1 - s * z
+        return (np.maximum(margin, 0), np.where(margin > 0, -s, 0.0))[: order + 1]
+
+    def conjugate(self, alpha: Array, y: NDArray[Any]) -> Array:
+        """−β with β = −sα ∈ [0, 1], else +inf."""
+        beta = -(2.0 * y - 1.0) * alpha
+        return np.where((beta >= 0) & (beta <= 1), -beta, np.inf)
+
+    def lipschitz(self, radius: float = math.inf, target: float = 0.0) -> float:
+        """1."""
+        return 1.0
+
+    def bound(self, radius: float, target: float = 0.0) -> float:
+        """M = 1 + radius."""
+        return 1.0 + radius
