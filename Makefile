@@ -57,20 +57,21 @@ clean:
 # No test uses the torch and flower extras yet; when one does, the line below becomes
 # '.[torch,flower,report,dev]' (constraints.txt already pins them).
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e '.[report,dev]'
+	@echo "Installing everything for the tests (some minutes the first time) ..."
+	@$(PIP) -e '.[report,dev]'
 	@touch $@ $(VENV)/demo.stamp
 
 $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e '.[report]'
+	@echo "Installing (a minute the first time) ..."
+	@$(PIP) -e '.[report]'
 	@touch $@
 
 $(VENV)/docs.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e '.[docs]'
+	@$(PIP) -e '.[docs]'
 	@touch $@
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "anymix needs Python 3.11 or newer, and '$(PYTHON)' is" \
-	         "$$($(PYTHON) --version 2>&1 | tail -n 1)." \
-	         "Name another: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; }
+	  { echo "anymix needs Python 3.11 or newer, but '$(PYTHON) --version' says" \
+	         "'$$($(PYTHON) --version 2>&1 | tail -n 1)'; name another with make PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
