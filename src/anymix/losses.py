@@ -22,14 +22,37 @@ Array = NDArray[np.float64]
 __all__ = ["CrossEntropy", "Hinge", "Huber", "Loss", "SquaredError"]
 
 
-def _pair(scores: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
-    z, t = np.asarray(scores, dtype=np.float64), np.asarray(y)
-    if t.ndim != 1 or z.shape[:1] != t.shape or z.ndim > 2:
+def _numbers(name: str, values: ArrayLike) -> Array:
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} has entries that are not numbers ({error})") from None
+    bad = ~np.isfinite(numbers)
+    if bad.any():
         raise ValueError(
-            f"scores has shape {z.shape} and y has shape {t.shape}; give scores (n,) or (n, K) "
+            f"{name} has {bad.sum()} entries that are NaN or infinite, the first of them "
+            f"{numbers[bad][0]}; give finite numbers"
+        )
+    return numbers
+
+
+def _pair(scores: ArrayLike, y: ArrayLike, multiclass: bool = False) -> tuple[Array, Array]:
+    z, t = _numbers("scores", scores), _numbers("y", y)
+    if t.ndim != 1 or z.shape[:1] != t.shape or z.ndim > 1 + multiclass:
+        shape = "(n,) or (n, K)" if multiclass else "(n,)"
+        raise ValueError(
+            f"scores has shape {z.shape} and y has shape {t.shape}; give scores {shape} "
             "and y (n,) with the same n"
         )
     return z, t
+
+
+def _reach(radius: float, target: float = 0.0) -> float:
+    """radius + target, the largest |z − y|."""
+    for name, value in (("radius", radius), ("target", target)):
+        if not value >= 0:
+            raise ValueError(f"{name} is {value}; give a number ≥ 0")
+    return float(radius) + float(target)
 
 
 @dataclass(frozen=True)
@@ -75,15 +98,14 @@ class Loss:
         raise NotImplementedError
 
 
-def _check_codes(z: Array, y: NDArray[Any]) -> NDArray[np.intp]:
-    n_classes = z.shape[1] if z.ndim == 2 else 2
-    codes = y.astype(np.intp)
-    if codes.size and (np.any(codes != y) or codes.min() < 0 or codes.max() >= n_classes):
+def _codes(y: Array, n_classes: int) -> NDArray[np.intp]:
+    bad = ~np.isin(y, np.arange(n_classes))
+    if bad.any():
         raise ValueError(
-            f"y has values in [{y.min()}, {y.max()}]; cross-entropy over {n_classes} classes takes "
-            f"the codes 0..{n_classes - 1} (LinearDomains codes any labels for you)"
+            f"y has the value {y[bad][0]:g}; a loss over {n_classes} classes takes the codes "
+            f"0..{n_classes - 1} (LinearDomains codes any labels for you)"
         )
-    return codes
+    return y.astype(np.intp)
 
 
 @dataclass(frozen=True)
@@ -100,8 +122,8 @@ class CrossEntropy(Loss):
     """
 
     def _read(self, scores: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
-        z, t = _pair(scores, y)
-        return z, _check_codes(z, t)
+        z, t = _pair(scores, y, multiclass=True)
+        return z, _codes(t, z.shape[1] if z.ndim == 2 else 2)
 
     def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
         """As in Loss; for K ≥ 3 the last entry is P (n, K), the curvature being diag(P) − PPᵀ."""
@@ -116,24 +138,26 @@ class CrossEntropy(Loss):
             return np.where(inside, xlogy(p, p) + xlogy(1 - p, 1 - p), np.inf)
         p = alpha.copy()
         p[np.arange(len(y)), y] += 1
-        inside = np.all(p >= 0, axis=1)  # rows of α sum to zero by construction
+        inside = np.all(p >= 0, axis=1) & (np.abs(alpha.sum(axis=1)) <= 1e-9)
         return np.where(inside, xlogy(p, np.maximum(p, 0)).sum(axis=1), np.inf)
 
     def lipschitz(self, radius: float = math.inf, target: float = 0.0, n_classes: int = 2) -> float:
-        """1 for two classes; √2 in the Euclidean norm of the K ≥ 3 scores."""
+        """1 for two classes; √2 in the Euclidean norm of the K ≥ 3 scores: reached as z → ∞."""
         return 1.0 if n_classes == 2 else math.sqrt(2.0)
 
     def bound(self, radius: float, target: float = 0.0, n_classes: int = 2) -> float:
         """M = log(1 + e^radius), or log(1 + (K−1) e^{2 radius}) when every |z_c| ≤ radius."""
-        worst = radius if n_classes == 2 else 2 * radius + math.log(n_classes - 1)
+        if n_classes < 2:
+            raise ValueError(f"n_classes is {n_classes}; give 2 or more")
+        worst = _reach(radius) if n_classes == 2 else 2 * _reach(radius) + math.log(n_classes - 1)
         return float(np.logaddexp(0.0, worst))
 
 
 def _binary(z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
     e = np.exp(-np.abs(z))  # in (0, 1], never overflows
-    value = np.log1p(e)
-    value += np.maximum(z, 0)
-    value -= y * z
+    value = np.maximum(z, 0)
+    value -= y * z  # before the small term, which would drown in z
+    value += np.log1p(e)
     if order == 0:
         return (value,)
     e1 = 1 / (1 + e)
@@ -149,7 +173,7 @@ def _softmax(z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
     top = z.max(axis=1)
     p = np.exp(z - top[:, None])
     total = p.sum(axis=1)
-    value = np.log(total) + top - z_y
+    value = np.log(total) + (top - z_y)
     if order == 0:
         return (value,)
     p /= total[:, None]
@@ -183,15 +207,17 @@ class SquaredError(Loss):
 
     def conjugate(self, alpha: Array, y: NDArray[Any]) -> Array:
         """½α² + αy."""
-        return 0.5 * alpha * alpha + alpha * y
+        value: Array = 0.5 * alpha * alpha + alpha * y
+        return value
 
     def lipschitz(self, radius: float = math.inf, target: float = 0.0) -> float:
         """radius + target: the largest |z − y| for |z| ≤ radius, |y| ≤ target."""
-        return radius + target
+        return _reach(radius, target)
 
     def bound(self, radius: float, target: float = 0.0) -> float:
         """M = ½ (radius + target)²."""
-        return 0.5 * (radius + target) ** 2
+        reach = _reach(radius, target)
+        return 0.5 * reach * reach
 
 
 @dataclass(frozen=True)
@@ -222,11 +248,13 @@ class Huber(Loss):
 
     def lipschitz(self, radius: float = math.inf, target: float = 0.0) -> float:
         """min(δ, radius + target)."""
-        return min(self.delta, radius + target)
+        return min(self.delta, _reach(radius, target))
 
     def bound(self, radius: float, target: float = 0.0) -> float:
         """M, the loss at the largest residual radius + target."""
-        return float(self.value([radius + target], [0.0])[0])
+        reach = _reach(radius, target)
+        g = min(reach, self.delta)
+        return g * (reach - 0.5 * g)
 
 
 @dataclass(frozen=True)
@@ -244,6 +272,10 @@ class Hinge(Loss):
     def is_smooth(self) -> bool:
         """False: the kink at margin 1."""
         return False
+
+    def _read(self, scores: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
+        z, t = _pair(scores, y)
+        return z, _codes(t, 2)
 
     def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
         """As in Loss."""
@@ -264,4 +296,4 @@ class Hinge(Loss):
 
     def bound(self, radius: float, target: float = 0.0) -> float:
         """M = 1 + radius."""
-        return 1.0 + radius
+        return 1.0 + _reach(radius)
