@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
-EPS = float(np.finfo(np.float64).eps)
+EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 ROUNDING = 32 * EPS  # a multiplier below this share of its summands is rounding: it is zero
 FLAT = 1e-14  # curvature below this share of its summands is rounding: the direction is flat
 
@@ -46,8 +46,7 @@ def minimize_quadratic(
     """
     problem = _normalized(c, factor, diagonal, lower, upper, rows, totals)
     theta = None if start is None else problem.clip(np.asarray(start, dtype=np.float64))
-    few = problem.F.shape[1] + len(problem.b) < problem.c.size
-    if few and (theta is None or np.all(problem.D > 0)):
+    if _many_change(problem, theta):
         theta = _proximal(problem, theta)
     if theta is None or not problem.meets_rows(theta):
         theta = _feasible(problem)
@@ -81,10 +80,10 @@ class _Problem:
         return bool(np.all(np.abs(self.A @ theta - self.b) <= 1e-9 * size))
 
     def on_rows(self, theta: Array) -> Array:
-        """θ with rounding taken out of Aθ = b, by the entries that have most room."""
-        B, _ = _basis(self.A, self.room(theta))
-        theta[B] += np.linalg.lstsq(self.A[:, B], self.b - self.A @ theta, rcond=None)[0]
-        return self.clip(theta)
+        """θ with rounding taken out of Aθ = b, by each entry in proportion to its room."""
+        spread = self.A * np.minimum(self.room(theta), 1.0)  # (e, n)
+        y = np.linalg.lstsq(spread @ self.A.T, self.b - self.A @ theta, rcond=None)[0]
+        return self.clip(theta + y @ spread)
 
     def gradient(self, theta: Array) -> tuple[Array, Array]:
         """Qθ − c, and a bound on its rounding error from the size of the summands."""
@@ -92,7 +91,7 @@ class _Problem:
         size = np.abs(theta)
         image = size @ entries
         size = norms * np.sqrt(image @ image) + self.D * size + np.abs(self.c)
-        return self.F @ (theta @ self.F) + self.D * theta - self.c, ROUNDING * size
+        return self.F @ (theta @ self.F) + self.D * theta - self.c, ROUNDING * size + TINY
 
     def curvature(self, d: Array) -> float:
         """dᵀQd, without the part of F if that is rounding."""
@@ -127,6 +126,16 @@ def _normalized(
     )
 
 
+def _many_change(problem: _Problem, theta: Array | None) -> bool:
+    """Whether more entries than a minimiser needs free, r + e if D = 0, may leave their bounds."""
+    few = problem.F.shape[1] + problem.b.size
+    if few >= problem.c.size:
+        return False
+    if theta is None or np.all(problem.D > 0):
+        return True
+    return np.count_nonzero(problem.room(theta)) > few
+
+
 def _feasible(problem: _Problem) -> Array:
     """argmin ½|Aθ − b|² within the bounds: the same method, without rows."""
     A, b, n = problem.A, problem.b, problem.c.size
@@ -143,7 +152,7 @@ def _feasible(problem: _Problem) -> Array:
 
 def _active_set(problem: _Problem, theta: Array) -> Array:
     """Minimise over a face, free the entry with the worst multiplier, until none is wrong."""
-    theta = problem.on_rows(theta.copy())
+    theta = problem.on_rows(theta)
     free = _first_face(problem, theta)
     visited: set[int] = set()
     careful = False  # then Bland's rule, the first wrong entry and not the worst: it cannot cycle
@@ -227,6 +236,14 @@ def _basis(A: Array, weight: Array) -> tuple[Indices, Array]:
     return np.array(pivots, dtype=np.intp), T[kept]
 
 
+def _cholesky(H: Array) -> Array:
+    """L of H = L Lᵀ, with a touch of the identity added if rounding made H indefinite."""
+    L, failed = dpotrf(H, lower=1)
+    if failed:
+        L, failed = dpotrf(H + len(H) * EPS * np.trace(H) * np.eye(len(H)), lower=1)
+    return np.asarray(L)
+
+
 class _Face:
     """The free entries B ∪ N: B, one for each row, follows N so that Aθ stays b.
 
@@ -249,23 +266,29 @@ class _Face:
         return np.concatenate([F[j] - T @ F[self.B], T * np.sqrt(self.problem.D[self.B])], axis=-1)
 
     @cached_property
-    def cholesky(self) -> Array:
-        """Of H, or of I + Uᵀ D⁻¹ U where that is smaller."""
-        U, D = self.U, self.D
-        H = U.T @ (U / D[:, None]) + np.eye(U.shape[1]) if self.wide else U @ U.T + np.diag(D)
-        L, failed = dpotrf(H, lower=1)
-        if failed:
-            L, failed = dpotrf(H + len(H) * EPS * np.trace(H) * np.eye(len(H)), lower=1)
-        return L
+    def system(self) -> tuple[Array, Array]:
+        """Q, L for `solve`: the thin QR factors of D^-½ U = Q S and I + S Sᵀ = L Lᵀ, or I and H = L Lᵀ."""
+        if self.wide:
+            Q, S = np.linalg.qr(self.U / np.sqrt(self.D)[:, None])  # (|N|, r + e), (r + e, r + e)
+            return Q, _cholesky(S @ S.T + np.eye(len(S)))
+        return self.U, _cholesky(self.U @ self.U.T + np.diag(self.D))
 
     def solve(self, h: Array) -> Array:
-        """H⁻¹h, by Woodbury's formula where H is the larger matrix."""
+        """H⁻¹h; if D > 0 leaves H large, D^-½ (Q (I + S Sᵀ)⁻¹ Qᵀ + I − Q Qᵀ) D^-½ h.
+
+        Woodbury's formula says the same and loses all digits for small D.
+        """
         if self.N.size == 0:
             return h
+        Q, L = self.system
         if not self.wide:
-            return dpotrs(self.cholesky, h, lower=1)[0]
-        h = h / self.D
-        return h - self.U @ dpotrs(self.cholesky, h @ self.U, lower=1)[0] / self.D
+            return dpotrs(L, h, lower=1)[0]
+        root = np.sqrt(self.D)
+        rest = h / root
+        part = rest @ Q
+        rest = rest - Q @ part
+        rest = rest - Q @ (rest @ Q)  # once more, since rounding left some of Q in it
+        return (rest + Q @ dpotrs(L, part, lower=1)[0]) / root
 
     def multipliers(self, theta: Array) -> tuple[Array, Array]:
         """z = g − Tᵀg_B, zero on N at the face's minimiser, and a bound on its rounding."""
