@@ -101,7 +101,16 @@ class LinearDomains:
     @property
     def reference(self) -> Array:
         """m̄ = m_k / m, the mixture of the data themselves."""
-        return self.sizes / self.sizes.sum()
+        return self.sizes / float(self.sizes.sum())
+
+    @cached_property
+    def loss_scale(self) -> float:
+        """The unit in which gaps are measured: the worst loss of a constant, at most 1."""
+        if self.classes is not None:
+            return 1.0
+        mean = float(self.reference @ (self.average @ self.y)) if self.intercept else 0.0
+        value = self.average @ self.loss.derivatives(np.full(self.n_rows, mean), self.y, 0)[0]
+        return float(np.clip(value.max(), 1e-300, 1.0))
 
     @cached_property
     def penalized(self) -> NDArray[np.bool_]:
@@ -128,7 +137,8 @@ class LinearDomains:
     def losses(self, w: ArrayLike) -> Array:
         """(L_1(w), …, L_p(w))."""
         w = self._check_w(w)
-        return self.average @ self.loss.derivatives(self.scores(w), self.y, 0)[0]
+        losses: Array = self.average @ self.loss.derivatives(self.scores(w), self.y, 0)[0]
+        return losses
 
     def gradient(self, w: ArrayLike, mixture: ArrayLike) -> Array:
         """∇_w Σ_k λ_k L_k(w)."""
@@ -246,10 +256,11 @@ class LinearDomains:
         key += rng.normal() * self.y[rows]
         shape = self.average.copy()
         shape.data = np.ones_like(shape.data)
-        return key + np.asarray(shape.T[rows] @ rng.normal(size=self.n_domains))
+        key += np.asarray(shape.T[rows] @ rng.normal(size=self.n_domains))
+        return key
 
     def _equal(self, a: NDArray[np.intp], b: NDArray[np.intp]) -> NDArray[np.bool_]:
-        same = self.y[a] == self.y[b]
+        same: NDArray[np.bool_] = self.y[a] == self.y[b]
         shape = self.average.T.tocsr()
         shape.data = np.ones_like(shape.data)
         for table in (self.X, shape):
@@ -270,12 +281,16 @@ class LinearDomains:
                 f"w has shape {w.shape}; expected ({self.n_parameters},) = {blocks}"
                 f"({self.n_features} {what})"
             )
+        _refuse_missing("w", w, "if a step made them, make it shorter")
         return w
 
     def _check_mixture(self, mixture: ArrayLike) -> Array:
         lam = np.asarray(mixture, dtype=np.float64)
         if lam.shape != (self.n_domains,):
-            raise ValueError(f"mixture has shape {lam.shape}; there are {self.n_domains} domains")
+            raise ValueError(
+                f"mixture has shape {lam.shape}; give ({self.n_domains},), a weight per domain"
+            )
+        _refuse_missing("mixture", lam, "give finite weights")
         return lam
 
 
@@ -289,12 +304,19 @@ class Evaluation:
         self.slope = rest[0]  # (n,) or (n, K)
         self._curvature = rest[-1]  # (n,), or P (n, K)
         self.losses: Array = problem.average @ value  # (p,)
+        self._steps: list[tuple[Array, Array]] = []
 
     def moved(self, step: Array, t: float = 1.0) -> Evaluation:
         """At w + t·step: one pass over X for all t of the same step."""
-        if getattr(self, "_step", None) is not step:
-            self._step, self._step_scores = step, self.problem.scores(step)
-        return Evaluation(self.problem, self.w + t * step, self.scores + t * self._step_scores)
+        return Evaluation(self.problem, self.w + t * step, self.scores + t * self._along(step))
+
+    def _along(self, step: Array) -> Array:
+        """The change of the scores along a step, kept for the last two steps asked for."""
+        for known, scores in self._steps:
+            if known is step:
+                return scores
+        self._steps = [*self._steps[-1:], (step, self.problem.scores(step))]
+        return self._steps[-1][1]
 
     def gradient(self, mixture: Array) -> Array:
         """∇ Σ λ_k L_k, (n_parameters,)."""
@@ -385,9 +407,7 @@ class Evaluation:
         """
         problem, c = self.problem, self._weights(mixture)
         if step is not None:
-            if getattr(self, "_step", None) is not step:
-                self._step, self._step_scores = step, problem.scores(step)
-            alpha = scale * (self.slope + self._bend(self._step_scores))
+            alpha = scale * (self.slope + self._bend(self._along(step)))
             value = _weighted_sum(c, problem.loss.conjugate(alpha, problem.y))
             if np.isfinite(value):
                 return -value, problem.pull_back(_scale_rows(alpha, c))
@@ -419,7 +439,8 @@ class Evaluation:
         if u.ndim == 1:
             return self._curvature * u
         p = self._curvature
-        return p * (u - np.einsum("ik,ik->i", p, u)[:, None])
+        mean: Array = np.einsum("ik,ik->i", p, u)
+        return p * (u - mean[:, None])
 
     def _weights(self, mixture: Array) -> Array:
         """c_i = Σ_k λ_k a_ki, so that Σ_k λ_k L_k = Σ_i c_i ℓ_i."""
@@ -484,37 +505,60 @@ def _features(X: Any) -> Any:
         table = sparse.csr_array(X, dtype=np.float64)
         values = table.data
     else:
-        try:
-            table = np.ascontiguousarray(X, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"X has entries that are not numbers ({error}); encode categories first, for "
-                "example with sklearn.preprocessing.OneHotEncoder"
-            ) from None
-        values = table
+        fix = "encode categories first, for example with sklearn.preprocessing.OneHotEncoder"
+        table = values = np.ascontiguousarray(_floats("X", X, fix))
     if table.ndim != 2:
         raise ValueError(f"X has shape {table.shape}; give a table (n rows, d features)")
     if table.shape[0] == 0:
         raise ValueError("X has no rows; give at least one")
-    with np.errstate(over="ignore"):
-        suspicious = not np.isfinite(values.sum())
-    if suspicious and not np.all(np.isfinite(values)):
-        raise ValueError(
-            "X has NaN or infinite entries; impute or drop them first, for example with "
-            "sklearn.impute.SimpleImputer"
-        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(values.sum())  # one pass and no array of booleans
+    if suspicious:
+        _refuse_missing("X", values, "impute them, for example with sklearn.impute.SimpleImputer")
     return table
 
 
+def _floats(name: str, table: Any, fix: str) -> Array:
+    """A dense table as float64, not copied if it is one; dates and strings are no numbers."""
+    try:
+        types = table.dtypes if hasattr(table, "dtypes") else [np.asarray(table).dtype]
+        strange = [str(t) for t in types if getattr(t, "kind", "f") in "cmMSTUV"]
+        if strange:
+            raise TypeError(f"but of type {strange[0]}")
+        return np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} has entries that are not numbers ({error}); {fix}") from None
+
+
+def _refuse_missing(name: str, values: NDArray[Any], fix: str = "drop or fill in the rows") -> None:
+    bad = ~np.isfinite(values)
+    if bad.any():
+        raise ValueError(
+            f"{name} has {bad.sum()} missing or infinite entries, the first of them "
+            f"{values[bad][0]}; {fix}"
+        )
+
+
 def _column(name: str, values: Any, n: int) -> NDArray[Any]:
-    column = np.asarray(values)
+    try:
+        column = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a column ({error}); give ({n},)") from None
+    if column.dtype.kind in "US" and not hasattr(values, "dtype"):
+        column = np.asarray(values, dtype=object)  # else NumPy makes NaN the string 'nan'
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.shape != (n,):
         raise ValueError(f"{name} has shape {column.shape} but X has {n} rows; give ({n},)")
-    if column.dtype.kind == "f" and not np.all(np.isfinite(column)):
-        raise ValueError(f"{name} has NaN or infinite entries; drop those rows or fill them in")
+    if column.dtype.kind in "fcmM":
+        _refuse_missing(name, column)
     return column
+
+
+def _numbers(name: str, values: Any, n: int) -> Array:
+    numbers = _floats(name, _column(name, values, n), "convert them")
+    _refuse_missing(name, numbers)
+    return numbers
 
 
 def encode(name: str, values: Any, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -525,11 +569,12 @@ def encode(name: str, values: Any, n: int) -> tuple[NDArray[Any], NDArray[np.int
     (['a', 'b'], [1, 0, 1])
     """
     column = _column(name, values, n)
-    if column.dtype.kind in "iu" and int(column.max()) - int(column.min()) < 4 * n + 1000:
-        low = int(column.min())
-        seen = np.bincount(column - low) > 0
-        names = np.flatnonzero(seen) + low
-        return names.astype(column.dtype), (np.cumsum(seen) - 1)[column - low]
+    low, high = (column.min(), column.max()) if column.dtype.kind in "iu" else (0, 2**63)
+    if int(high) - int(low) < 4 * n + 1000 and high < 2**63:  # few enough to count, without a sort
+        offset = column.astype(np.int64) - int(low)
+        seen = np.bincount(offset) > 0
+        names = np.flatnonzero(seen) + int(low)
+        return names.astype(column.dtype), (np.cumsum(seen) - 1)[offset]
     if column.dtype.kind in "OUST":
         return _encode_objects(name, column)
     names, codes = np.unique(column, return_inverse=True)
@@ -538,9 +583,16 @@ def encode(name: str, values: Any, n: int) -> tuple[NDArray[Any], NDArray[np.int
 
 def _encode_objects(name: str, column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     entries = column.tolist()
-    distinct = set(entries)
-    if any(v is None or v != v for v in distinct):
-        raise ValueError(f"{name} has missing entries; drop those rows or name them, say 'unknown'")
+    try:
+        distinct = set(entries)
+    except TypeError as error:
+        raise ValueError(f"{name} has {error} entries; give numbers or strings") from None
+    missing = [v for v in distinct if _is_missing(v)]
+    if missing:
+        raise ValueError(
+            f"{name} has missing entries ({missing[0]}); drop those rows or name them, say "
+            "'unknown'"
+        )
     try:
         names = sorted(distinct)
     except TypeError:
@@ -548,44 +600,58 @@ def _encode_objects(name: str, column: NDArray[Any]) -> tuple[NDArray[Any], NDAr
         raise ValueError(f"{name} mixes {' and '.join(kinds)}; convert all to one type") from None
     place = {v: k for k, v in enumerate(names)}
     codes = np.fromiter((place[v] for v in entries), dtype=np.intp, count=len(entries))
+    if isinstance(names[0], tuple):
+        return np.fromiter(names, dtype=object), codes
     return np.array(names, dtype=column.dtype if column.dtype.kind == "U" else None), codes
+
+
+def _is_missing(v: Any) -> bool:
+    """None, NaN, NaT, or pandas' NA, whose comparisons have no truth value."""
+    try:
+        return v is None or bool(v != v)
+    except TypeError:
+        return True
 
 
 def _targets(
     y: ArrayLike, n: int, loss: Loss, classes: ArrayLike | None
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     if not isinstance(loss, CrossEntropy | Hinge):
-        column = _column("y", y, n)
-        try:
-            return column.astype(np.float64), None
-        except (TypeError, ValueError):
-            raise ValueError(f"y has entries that are not numbers, needed by {loss}") from None
+        return _numbers("y", y, n), None
     names, codes = encode("y", y, n)
     if classes is not None:
-        names, codes = _place_among(names, codes, np.unique(np.asarray(classes)))
+        names, codes = _place_among(names, codes, encode("classes", classes, np.size(classes))[0])
     if len(names) < 2:
         raise ValueError(
-            f"y has one class only ({names[0]!r}); a classifier needs two or more (name the others "
-            "with classes= if they are only missing here)"
+            f"y has one class only ({names.tolist()[0]!r}); a classifier needs two or more (name "
+            "the others with classes= if they are only missing here)"
         )
     if isinstance(loss, Hinge) and len(names) > 2:
-        raise ValueError(f"y has {len(names)} classes; the hinge loss takes two")
+        raise ValueError(f"y has {len(names)} classes; the hinge loss takes two: use CrossEntropy")
     return (codes.astype(np.float64) if len(names) == 2 else codes), names
 
 
 def _place_among(
     names: NDArray[Any], codes: NDArray[np.intp], classes: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    unknown = [v for v in names.tolist() if v not in set(classes.tolist())]
+    place = {v: k for k, v in enumerate(classes.tolist())}
+    unknown = [v for v in names.tolist() if v not in place]
     if unknown:
-        raise ValueError(f"y has the label {unknown[0]!r}, which is not among classes")
-    return classes, np.searchsorted(classes, names)[codes]
+        raise ValueError(
+            f"y has the label {unknown[0]!r}, which is not among classes {list(place)}; add it"
+        )
+    return classes, np.array([place[v] for v in names.tolist()])[codes]
 
 
 def _membership(domains: Any, n: int) -> tuple[NDArray[Any], sparse.csc_array]:
     """Names of the domains and the (p, n) matrix of memberships."""
     shape = domains.shape if hasattr(domains, "shape") else np.shape(domains)
-    if len(shape) != 2 or (shape[1] == 1 and np.asarray(domains).dtype.kind in "OUST"):
+    if not sparse.issparse(domains) and (len(shape) != 2 or shape[1] == 1):
+        if len(shape) == 2 and np.asarray(domains).dtype.kind not in "OUST":
+            raise ValueError(
+                f"domains has shape {shape}, one column of labels or of memberships; give labels "
+                f"as ({n},), the weights of a single domain as sample_weight"
+            )
         names, codes = encode("domains", domains, n)
         matrix = sparse.csc_array(
             (np.ones(n), codes.astype(np.int32), np.arange(n + 1)), shape=(len(names), n)
@@ -593,23 +659,22 @@ def _membership(domains: Any, n: int) -> tuple[NDArray[Any], sparse.csc_array]:
         return names, matrix
     if shape[0] != n:
         raise ValueError(f"domains has {shape[0]} rows but X has {n}; give one row of each")
-    table = _weights_table(domains)
     names = np.asarray(getattr(domains, "columns", np.arange(shape[1])))
-    return names, table.T.tocsc()
+    if len(names) == 0 or len(set(names.tolist())) < len(names):
+        raise ValueError(
+            f"domains has the columns {names.tolist()}; give one or more, of different names"
+        )
+    return names, _weights_table(domains).T.tocsc()
 
 
 def _weights_table(domains: Any) -> sparse.csr_array:
-    try:
-        table = sparse.csr_array(
-            domains if sparse.issparse(domains) else np.asarray(domains), dtype=np.float64
-        )
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"domains as an (n, p) table must hold memberships, booleans or weights ({error})"
-        ) from None
-    if not np.all(np.isfinite(table.data)) or np.any(table.data < 0):
-        raise ValueError("domains has memberships that are negative, NaN or infinite; give ≥ 0")
-    table.eliminate_zeros()
+    fix = "an (n, p) table holds memberships, booleans or weights: join label columns into one"
+    dense = None if sparse.issparse(domains) else _floats("domains", domains, fix)
+    table = sparse.csr_array(domains if dense is None else dense, dtype=np.float64, copy=True)
+    _refuse_missing("domains", table.data)
+    if np.any(table.data < 0):
+        raise ValueError(f"domains has the membership {table.data.min()}; give memberships ≥ 0")
+    table.eliminate_zeros()  # in place: hence the copy
     return table
 
 
@@ -620,13 +685,18 @@ def _average(
     p, n = membership.shape
     data = membership.data
     if sample_weight is not None:
-        weight = _column("sample_weight", sample_weight, n).astype(np.float64)
+        weight = _numbers("sample_weight", sample_weight, n)
         if np.any(weight < 0):
             raise ValueError(f"sample_weight has a negative entry {weight.min()}; give weights ≥ 0")
         data = data * np.repeat(weight, np.diff(membership.indptr))
-    sizes = np.bincount(membership.indices, weights=data, minlength=p)
+    sizes: Array = np.bincount(membership.indices, weights=data, minlength=p).astype(np.float64)
     if np.any(sizes <= 0):
-        empty = names[int(np.argmin(sizes))]
-        raise ValueError(f"domain {empty!r} has no rows (or no weight); leave it out or merge it")
+        empty = names.tolist()[int(np.argmin(sizes))]
+        raise ValueError(
+            f"domains has no rows in {empty!r}, or sample_weight none above 0 there; leave the "
+            "domain out or merge it with another"
+        )
+    if not np.all(np.isfinite(sizes)):
+        raise ValueError("sample_weight or domains adds up to inf; divide by the largest weight")
     shares = data / sizes[membership.indices]
     return sizes, sparse.csc_array((shares, membership.indices, membership.indptr), shape=(p, n))
