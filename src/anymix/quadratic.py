@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -45,7 +46,9 @@ def minimize_quadratic(
     array([1., 0.])
     """
     problem = _normalized(c, factor, diagonal, lower, upper, rows, totals)
-    theta = None if start is None else problem.clip(np.asarray(start, dtype=np.float64))
+    theta = None if start is None else problem.clip(_finite("start", start, problem.c.shape))
+    if theta is not None and not problem.meets_rows(theta):
+        theta = None
     if _many_change(problem, theta):
         theta = _proximal(problem, theta)
     if theta is None or not problem.meets_rows(theta):
@@ -110,20 +113,32 @@ def _normalized(
     totals: ArrayLike,
 ) -> _Problem:
     """The problem with max Q_ii = 1, max |A_ij| = 1 in each row, and no more than n factors."""
-    c, lower, upper, A, b = (
-        np.asarray(a, dtype=np.float64) for a in (c, lower, upper, rows, totals)
-    )
-    n = c.size
+    c = np.asarray(c, dtype=np.float64)
+    n, e = c.size, len(np.atleast_1d(totals))
+    c, A, b = _finite("c", c, (n,)), _finite("rows", rows, (e, n)), _finite("totals", totals, (e,))
+    D = np.zeros(n) if diagonal is None else _finite("diagonal", diagonal, (n,))
     F = np.zeros((n, 0)) if factor is None else np.asarray(factor, dtype=np.float64)
-    D = np.zeros(n) if diagonal is None else np.asarray(diagonal, dtype=np.float64)
+    F = _finite("factor", F, (n, F.shape[-1]))
+    lower, upper = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
+    if lower.shape != (n,) or upper.shape != (n,) or not np.all(lower <= upper):
+        raise ValueError(f"lower ≤ upper must hold for {n} entries, got {lower} and {upper}")
+    if np.any(D < 0):
+        raise ValueError(f"diagonal must be ≥ 0 for a minimum to exist, got {D.min()}")
     if F.shape[1] > n:
-        F = np.linalg.qr(F.T, mode="r").T
+        F = np.asarray(np.linalg.qr(F.T, mode="r")).T
     scale = np.max(np.einsum("ij,ij->i", F, F) + D) or np.max(np.abs(c)) or 1.0
     tall = np.max(np.abs(A), axis=1, initial=0.0)
     tall[tall == 0] = 1.0
     return _Problem(
         c / scale, F / np.sqrt(scale), D / scale, lower, upper, A / tall[:, None], b / tall
     )
+
+
+def _finite(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
+    array = np.asarray(value, dtype=np.float64)
+    if array.shape != shape or not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be finite numbers of shape {shape}, got {array}")
+    return array
 
 
 def _many_change(problem: _Problem, theta: Array | None) -> bool:
@@ -133,7 +148,7 @@ def _many_change(problem: _Problem, theta: Array | None) -> bool:
         return False
     if theta is None or np.all(problem.D > 0):
         return True
-    return np.count_nonzero(problem.room(theta)) > few
+    return bool(np.count_nonzero(problem.room(theta)) > few)
 
 
 def _feasible(problem: _Problem) -> Array:
@@ -154,20 +169,21 @@ def _active_set(problem: _Problem, theta: Array) -> Array:
     """Minimise over a face, free the entry with the worst multiplier, until none is wrong."""
     theta = problem.on_rows(theta)
     free = _first_face(problem, theta)
-    visited: set[int] = set()
+    visits: Counter[int] = Counter()
     careful = False  # then Bland's rule, the first wrong entry and not the worst: it cannot cycle
     while True:
         face = _Face(problem, free)
-        if not _descend(problem, face, theta, free):
+        settled = _descend(problem, face, theta, free)
+        if settled is None:
             continue
-        z, noise = face.multipliers(theta)
+        z, noise = settled
         wrong = ~free & np.where(z < 0, theta < problem.upper, theta > problem.lower)
         wrong &= np.abs(z) > noise
-        known = hash(np.where(free, np.nan, theta).tobytes())
-        if not wrong.any() or (careful and known in visited):  # the second is a cycle of rounding
+        here = hash(np.where(free, np.nan, theta).tobytes())
+        visits[here] += 1
+        if not wrong.any() or visits[here] > 2:  # a third visit, and only rounding is left to gain
             return problem.on_rows(theta)
-        careful |= known in visited
-        visited.add(known)
+        careful |= visits[here] > 1
         j = int(np.argmax(wrong if careful else np.where(wrong, np.abs(z), 0.0)))
         d = face.conjugate(j, -np.sign(z[j]))
         curvature = problem.curvature(d)
@@ -176,18 +192,20 @@ def _active_set(problem: _Problem, theta: Array) -> Array:
         careful &= length == 0
 
 
-def _descend(problem: _Problem, face: _Face, theta: Array, free: Mask) -> bool:
-    """θ ← the minimiser over the face, up to rounding; False where a bound comes first."""
+def _descend(
+    problem: _Problem, face: _Face, theta: Array, free: Mask
+) -> tuple[Array, Array] | None:
+    """θ ← the minimiser over the face; its multipliers, or None where a bound came first."""
     worst = np.inf
     while True:
         z, noise = face.multipliers(theta)
         relative = np.max(np.abs(z[face.N]) / noise[face.N], initial=0.0)
         if relative <= 1 or relative > worst / 2:
-            return True
+            return z, noise
         worst = relative
         _move(problem, theta, free, face.newton(z), 1.0)
-        if not free[face.N].all() or not free[face.B].all():
-            return False
+        if not (free[face.N].all() and free[face.B].all()):
+            return None
 
 
 def _move(problem: _Problem, theta: Array, free: Mask, d: Array, full: float) -> float:
@@ -244,6 +262,11 @@ def _cholesky(H: Array) -> Array:
     return np.asarray(L)
 
 
+def _back(L: Array, h: Array) -> Array:
+    """(L Lᵀ)⁻¹ h."""
+    return np.asarray(dpotrs(L, h, lower=1)[0])
+
+
 class _Face:
     """The free entries B ∪ N: B, one for each row, follows N so that Aθ stays b.
 
@@ -267,11 +290,11 @@ class _Face:
 
     @cached_property
     def system(self) -> tuple[Array, Array]:
-        """Q, L for `solve`: the thin QR factors of D^-½ U = Q S and I + S Sᵀ = L Lᵀ, or I and H = L Lᵀ."""
-        if self.wide:
-            Q, S = np.linalg.qr(self.U / np.sqrt(self.D)[:, None])  # (|N|, r + e), (r + e, r + e)
-            return Q, _cholesky(S @ S.T + np.eye(len(S)))
-        return self.U, _cholesky(self.U @ self.U.T + np.diag(self.D))
+        """U, L with H = L Lᵀ; or, of fewer rows, Q, L with D^-½ U = Q S and I + S Sᵀ = L Lᵀ."""
+        if not self.wide:
+            return self.U, _cholesky(self.U @ self.U.T + np.diag(self.D))
+        Q, S = np.linalg.qr(self.U / np.sqrt(self.D)[:, None])  # (|N|, r + e), (r + e, r + e)
+        return Q, _cholesky(S @ S.T + np.eye(len(S)))
 
     def solve(self, h: Array) -> Array:
         """H⁻¹h; if D > 0 leaves H large, D^-½ (Q (I + S Sᵀ)⁻¹ Qᵀ + I − Q Qᵀ) D^-½ h.
@@ -282,13 +305,13 @@ class _Face:
             return h
         Q, L = self.system
         if not self.wide:
-            return dpotrs(L, h, lower=1)[0]
+            return _back(L, h)
         root = np.sqrt(self.D)
         rest = h / root
         part = rest @ Q
         rest = rest - Q @ part
         rest = rest - Q @ (rest @ Q)  # once more, since rounding left some of Q in it
-        return (rest + Q @ dpotrs(L, part, lower=1)[0]) / root
+        return (rest + Q @ _back(L, part)) / root
 
     def multipliers(self, theta: Array) -> tuple[Array, Array]:
         """z = g − Tᵀg_B, zero on N at the face's minimiser, and a bound on its rounding."""
@@ -331,39 +354,57 @@ def _proximal(problem: _Problem, theta: Array | None) -> Array | None:
 
 
 def _dual_newton(problem: _Problem, x: Array | None) -> tuple[Array | None, Array]:
-    """Maximise −½|v|² + bᵀy + Σ_i min_{l ≤ θ_i ≤ u} ½D_iθ_i² − s_iθ_i over x = (v, y), for D > 0.
-
-    s = c − Fv + Aᵀy and θ = clip(s / D): concave and piecewise quadratic in r + e variables.
-    """
-    D, b, r = problem.D, problem.b, problem.F.shape[1]
-    E = np.hstack([-problem.F, problem.A.T])  # (n, r + e)
-    own = np.concatenate([np.ones(r), np.zeros(b.size)])
-    total = np.concatenate([np.zeros(r), b])
-    whole = (E.T / D) @ E + np.diag(own)  # minus the Hessian, were no bound active
-
-    def slope_at(x: Array) -> tuple[Array, Mask, Array]:
-        target = (problem.c + E @ x) / D
-        theta = problem.clip(target)
-        return theta, theta == target, total - own * x - theta @ E
-
+    """Newton's method on the dual, θ of its maximum and x, for D > 0; no θ if it is not found."""
+    dual = _Dual(problem)
     if x is None:
-        x = dpotrs(dpotrf(whole, lower=1)[0], total - (problem.c / D) @ E, lower=1)[0]
-    theta, inside, slope = slope_at(x)
+        x = _back(_cholesky(dual.hessian), dual.total - (problem.c / problem.D) @ dual.E)
     for _ in range(100):
-        H = (E[inside].T / D[inside]) @ E[inside] + np.diag(own)
-        L, failed = dpotrf(H, lower=1)
-        if failed:
-            H[r:, r:] += 1e-4 * whole[r:, r:]
-            L, failed = dpotrf(H, lower=1)
-        step = dpotrs(L, slope, lower=1)[0]
-        rise, t, low, high = slope @ step, 1.0, 0.0, np.inf
-        for _ in range(50):
-            theta, inside, slope = slope_at(x + t * step)
-            if np.abs(slope @ step) <= 0.9 * rise:
-                break
-            low, high = (t, high) if slope @ step > 0 else (low, t)
-            t = 2 * t if high == np.inf else (low + high) / 2
-        x = x + t * step
-        if np.all(np.abs(slope) <= 1e-12 * (np.abs(total) + np.abs(x) + np.abs(theta) @ np.abs(E))):
+        theta, slope, size = dual.at(x)
+        if np.all(np.abs(slope) <= 1e-12 * size):
             return theta, x
+        step = dual.newton(theta, slope)
+        x = x + _line_search(dual, x, step, float(slope @ step)) * step
     return None, x
+
+
+def _line_search(dual: _Dual, x: Array, step: Array, rise: float) -> float:
+    """t that takes a tenth off the rise of the concave dual from x along the step."""
+    t, low, high = 1.0, 0.0, np.inf
+    for _ in range(50):
+        rest = dual.at(x + t * step)[1] @ step
+        if np.abs(rest) <= 0.9 * rise:
+            break
+        low, high = (t, high) if rest > 0 else (low, t)
+        t = 2 * t if high == np.inf else (low + high) / 2
+    return t
+
+
+class _Dual:
+    """max over x = (v, y) of −½|v|² + bᵀy + Σ_i min_{l ≤ θ_i ≤ u} ½D_iθ_i² − s_iθ_i.
+
+    s = c − Fv + Aᵀy, so θ = clip(s / D): concave and piecewise quadratic in r + e variables.
+    """
+
+    def __init__(self, problem: _Problem) -> None:
+        self.problem = problem
+        r, e = problem.F.shape[1], problem.b.size
+        self.E = np.hstack([-problem.F, problem.A.T])  # (n, r + e)
+        self.own = np.repeat([1.0, 0.0], [r, e])
+        self.total = np.concatenate([np.zeros(r), problem.b])
+        self.hessian = (self.E.T / problem.D) @ self.E + np.diag(self.own)  # were no bound active
+
+    def at(self, x: Array) -> tuple[Array, Array, Array]:
+        """θ, the slope of the dual at x, and the size of its summands."""
+        theta = self.problem.clip((self.problem.c + self.E @ x) / self.problem.D)
+        size = np.abs(self.total) + np.abs(x) + np.abs(theta) @ np.abs(self.E)
+        return theta, self.total - self.own * x - theta @ self.E, size
+
+    def newton(self, theta: Array, slope: Array) -> Array:
+        inside = self.problem.room(theta) > 0
+        E, y = self.E[inside], self.own == 0
+        H = (E.T / self.problem.D[inside]) @ E + np.diag(self.own)
+        L, flat = dpotrf(H, lower=1)
+        if flat:  # too few entries are inside to tell how y acts
+            H[np.ix_(y, y)] += 1e-4 * self.hessian[np.ix_(y, y)]
+            L = _cholesky(H)
+        return _back(L, slope)
