@@ -65,6 +65,8 @@ class LinearDomains:
         self.intercept = bool(intercept)
         self.X = _features(X)
         n = self.X.shape[0]
+        if self.X.shape[1] == 0 and not self.intercept:
+            raise ValueError("X has no columns and intercept is False; there is nothing to learn")
         self.y, self.classes = _targets(y, n, self.loss, classes)
         self.domain_names, membership = _membership(domains, n)
         self.sizes, self.average = _average(membership, self.domain_names, sample_weight)
@@ -201,7 +203,10 @@ class LinearDomains:
 
         A stand-in whose solution is a good start for the full problem.
         """
+        if not 0 < fraction <= 1:
+            raise ValueError(f"fraction is {fraction}; give a number in (0, 1]")
         csr = self.average.tocsr()
+        csr.eliminate_zeros()  # rows of sample weight 0 cannot stand for others
         ends = csr.indptr
         picks = []
         for k in range(self.n_domains):
@@ -300,11 +305,16 @@ class Evaluation:
     def __init__(self, problem: LinearDomains, w: Array, scores: Array) -> None:
         self.problem, self.w, self.scores = problem, w, scores
         order = 2 if problem.loss.is_smooth else 1
-        value, *rest = problem.loss.derivatives(scores, problem.y, order)
-        self.slope = rest[0]  # (n,) or (n, K)
-        self._curvature = rest[-1]  # (n,), or P (n, K)
+        value, self.slope, *rest = problem.loss.derivatives(scores, problem.y, order)
+        if rest:
+            self._curvature = rest[0]
         self.losses: Array = problem.average @ value  # (p,)
         self._steps: list[tuple[Array, Array]] = []
+
+    @cached_property
+    def _curvature(self) -> Array:
+        """ℓ'' (n,), or P (n, K); set above but for losses that have none, which say so."""
+        return self.problem.loss.derivatives(self.scores, self.problem.y, 2)[2]
 
     def moved(self, step: Array, t: float = 1.0) -> Evaluation:
         """At w + t·step: one pass over X for all t of the same step."""
@@ -313,9 +323,9 @@ class Evaluation:
     def _along(self, step: Array) -> Array:
         """The change of the scores along a step, kept for the last two steps asked for."""
         for known, scores in self._steps:
-            if known is step:
+            if np.array_equal(known, step):  # not `is`: a step may change in place
                 return scores
-        self._steps = [*self._steps[-1:], (step, self.problem.scores(step))]
+        self._steps = [*self._steps[-1:], (step.copy(), self.problem.scores(step))]
         return self._steps[-1][1]
 
     def gradient(self, mixture: Array) -> Array:
@@ -390,6 +400,27 @@ class Evaluation:
             gram[d, d] = v.sum()
         return gram
 
+    def hessian_blocks(self, mixture: Array, n_rows: int) -> list[Array]:
+        """The diagonal blocks of the Hessian, one a score, estimated from n_rows spaced rows."""
+        c = self._weights(mixture)
+        rows = np.flatnonzero(c)
+        rows = rows[:: max(1, len(rows) // n_rows)]
+        c = c * (c.sum() / c[rows].sum())
+        if self.problem.n_scores == 1:
+            return [self._gram(rows, c * self._curvature)]
+        return [self._gram(rows, c * p * (1 - p)) for p in self._curvature.T]
+
+    def hessian_diagonal(self, mixture: Array) -> Array:
+        """The diagonal of the Hessian, (n_parameters,)."""
+        h = self._curvature if self.problem.n_scores == 1 else self._curvature * (1 - self._curvature)
+        X = self.problem.X
+        h = _scale_rows(h, self._weights(mixture))
+        parts = np.asarray((X.power(2) if sparse.issparse(X) else X * X).T @ h)
+        parts = parts.T.reshape(self.problem.n_scores, -1)
+        if self.problem.intercept:
+            parts = np.column_stack([parts, h.sum(axis=0).reshape(-1, 1)])
+        return parts.ravel()
+
     def hessian_vector(self, mixture: Array, v: Array) -> Array:
         """∇² Σ λ_k L_k · v without forming the matrix: two passes over X."""
         bent = self._bend(self.problem.scores(v))
@@ -406,7 +437,7 @@ class Evaluation:
         shrinks α towards 0.
         """
         problem, c = self.problem, self._weights(mixture)
-        if step is not None:
+        if step is not None and problem.loss.is_smooth:
             alpha = scale * (self.slope + self._bend(self._along(step)))
             value = _weighted_sum(c, problem.loss.conjugate(alpha, problem.y))
             if np.isfinite(value):
@@ -416,23 +447,39 @@ class Evaluation:
         return -value, problem.pull_back(_scale_rows(alpha, c))
 
     def _centred_slope(self, c: Array) -> Array:
-        """ℓ' after the intercept change that makes Σ c_i ℓ'_i = 0: Newton, O(n) a step."""
-        problem, slope = self.problem, self.slope
+        """ℓ' after the intercept change that makes Σ c_i ℓ'_i = 0: Newton, O(n) a step.
+
+        What rounding or a kink leaves of the sum goes by mixing the ℓ' of both sides of the root,
+        which stays where ℓ* is finite.
+        """
+        problem = self.problem
         if not problem.intercept:
-            return slope
+            return self.slope
         if problem.n_scores > 1:
             return _centre_softmax(self, c)
         reach = float(np.max(np.abs(self.scores))) + 50.0 + float(np.max(np.abs(problem.y)))
         low, high, shift = -reach, reach, 0.0
+        sides: dict[bool, tuple[Array, float]] = {}  # g > 0: the last ℓ' and g = Σ c_i ℓ'_i there
         for _ in range(200):
-            _, slope, curvature = problem.loss.derivatives(self.scores + shift, problem.y, 2)
-            g, h = float(c @ slope), float(c @ curvature)
-            if abs(g) <= 1e-17 or high - low <= 1e-15 * reach:
-                break
+            slope, g, h = self._shifted(shift, c)
+            sides[g > 0] = slope, g
             low, high = (low, shift) if g > 0 else (shift, high)
+            rounding = max(1e-16, 1e-14 * float(c @ np.abs(slope)))
+            if abs(g) <= rounding or high - low <= 1e-15 * reach:
+                break
             newton = shift - g / h if h > 0 else np.inf
             shift = newton if low < newton < high else 0.5 * (low + high)
-        return slope
+        if len(sides) == 1:
+            slope, g, _ = self._shifted(low if g > 0 else high, c)
+            sides[g > 0] = slope, g
+        return _balance(*sides.values())
+
+    def _shifted(self, shift: float, c: Array) -> tuple[Array, float, float]:
+        """ℓ', Σ c_i ℓ'_i and Σ c_i ℓ''_i at scores + shift."""
+        order = 2 if self.problem.loss.is_smooth else 1
+        z = self.scores + shift
+        _, slope, *rest = self.problem.loss.derivatives(z, self.problem.y, order)
+        return slope, float(c @ slope), float(c @ rest[0]) if rest else 0.0
 
     def _bend(self, u: Array) -> Array:
         """ℓ''(z_i) u_i for a change u of the scores."""
@@ -447,18 +494,39 @@ class Evaluation:
         return np.asarray(self.problem.average.T @ mixture)
 
 
+def _balance(one: tuple[Array, float], other: tuple[Array, float] | None = None) -> Array:
+    """The mix of two slopes, with sums g of opposite signs, that sums to 0."""
+    a, g_a = one
+    if other is None or g_a == 0:
+        return a
+    b, g_b = other
+    share = g_a / (g_a - g_b)
+    return np.clip((1 - share) * a + share * b, np.minimum(a, b), np.maximum(a, b))
+
+
 def _centre_softmax(here: Evaluation, c: Array) -> Array:
-    """The K-dimensional case of `_centred_slope`: damped Newton on the K intercepts."""
-    problem, z, slope = here.problem, here.scores, here.slope
+    """The K-dimensional case of `_centred_slope`: damped Newton on the K intercepts.
+
+    What is left, g = Σ c_i (P_i − onehot_i) / Σ c_i, goes by P ← (1 − θ)(P − g) + θπ with the
+    shares π of the classes and the least θ that keeps P ≥ 0.
+    """
+    problem, total = here.problem, float(c.sum())
+    if total == 0:
+        return here.slope
+    share = np.bincount(problem.y, weights=c, minlength=problem.n_scores) / total  # π
+    z = np.where(share > 0, here.scores, -np.inf)  # a class without weight gets no probability
     for _ in range(100):
         _, slope, p = problem.loss.derivatives(z, problem.y, 2)
-        g = c @ slope
-        if np.max(np.abs(g)) <= 1e-17:
+        g = c @ slope / total
+        if np.max(np.abs(g)) <= 1e-14:
             break
         h = np.diag(c @ p) - p.T @ (c[:, None] * p)  # singular along (1, …, 1), as is g
-        newton = np.linalg.lstsq(h + 1e-12 * np.trace(h) * np.eye(len(g)), g)[0]
+        newton = np.linalg.lstsq(h + 1e-12 * np.trace(h) * np.eye(len(g)), total * g)[0]
         z = z - newton * min(1.0, 2.0 / max(float(np.max(np.abs(newton))), 1e-300))
-    return slope
+    excess = float(np.max(g / np.where(share > 0, share, np.inf)))  # θ / (1 − θ)
+    p = np.maximum(p - g + excess * share, 0.0) / (1 + excess)
+    p[np.arange(len(p)), problem.y] -= 1
+    return p
 
 
 def _scale_rows(v: Array, c: Array) -> Array:
@@ -467,7 +535,7 @@ def _scale_rows(v: Array, c: Array) -> Array:
 
 def _weighted_sum(c: Array, values: Array) -> float:
     """Σ c_i v_i where rows with c_i = 0 do not count, even at v_i = ∞."""
-    return float(np.sum(c * values, where=c != 0))
+    return float(c @ np.where(c > 0, values, 0.0))
 
 
 def _pairs(k: int) -> Iterator[tuple[int, int]]:
@@ -501,11 +569,11 @@ def _dense_gram(X: Array, rows: NDArray[np.intp], h: Array, chunk: int = 1024) -
 
 def _features(X: Any) -> Any:
     """X as a C-ordered float64 array (not copied if it is one) or as csr_array, all finite."""
+    fix = "encode categories first, for example with sklearn.preprocessing.OneHotEncoder"
     if sparse.issparse(X):
-        table = sparse.csr_array(X, dtype=np.float64)
-        values = table.data
+        table = sparse.csr_array(X)
+        table.data = values = _floats("X", table.data, fix)
     else:
-        fix = "encode categories first, for example with sklearn.preprocessing.OneHotEncoder"
         table = values = np.ascontiguousarray(_floats("X", X, fix))
     if table.ndim != 2:
         raise ValueError(f"X has shape {table.shape}; give a table (n rows, d features)")
@@ -669,8 +737,9 @@ def _membership(domains: Any, n: int) -> tuple[NDArray[Any], sparse.csc_array]:
 
 def _weights_table(domains: Any) -> sparse.csr_array:
     fix = "an (n, p) table holds memberships, booleans or weights: join label columns into one"
-    dense = None if sparse.issparse(domains) else _floats("domains", domains, fix)
-    table = sparse.csr_array(domains if dense is None else dense, dtype=np.float64, copy=True)
+    table = domains if sparse.issparse(domains) else _floats("domains", domains, fix)
+    table = sparse.csr_array(table, copy=True)
+    table.data = _floats("domains", table.data, fix)
     _refuse_missing("domains", table.data)
     if np.any(table.data < 0):
         raise ValueError(f"domains has the membership {table.data.min()}; give memberships ≥ 0")
