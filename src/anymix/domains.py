@@ -391,13 +391,12 @@ class Evaluation:
             X = problem.X[rows] if len(rows) < problem.n_rows else problem.X
             weighted = X.multiply(h[rows][:, None]).tocsr()
             gram[:d, :d] = (X.T @ weighted).todense()
+            column = X.T @ h[rows]
         else:
-            gram[:d, :d] = _dense_gram(problem.X, rows, h)
+            gram[:d, :d], column = _dense_gram(problem.X, rows, h)
         if problem.intercept:
-            v = np.zeros(problem.n_rows)
-            v[rows] = h[rows]
-            gram[d, :d] = gram[:d, d] = problem.X.T @ v
-            gram[d, d] = v.sum()
+            gram[d, :d] = gram[:d, d] = column
+            gram[d, d] = h[rows].sum()
         return gram
 
     def hessian_blocks(self, mixture: Array, n_rows: int) -> list[Array]:
@@ -521,7 +520,8 @@ def _centre_softmax(here: Evaluation, c: Array) -> Array:
         if np.max(np.abs(g)) <= 1e-14:
             break
         h = np.diag(c @ p) - p.T @ (c[:, None] * p)  # singular along (1, …, 1), as is g
-        newton = np.linalg.lstsq(h + 1e-12 * np.trace(h) * np.eye(len(g)), total * g)[0]
+        damping = 1e-12 * max(float(np.trace(h)), 1e-100)  # every P may be 0 or 1 far out
+        newton = np.linalg.lstsq(h + damping * np.eye(len(g)), total * g)[0]
         z = z - newton * min(1.0, 2.0 / max(float(np.max(np.abs(newton))), 1e-300))
     excess = float(np.max(g / np.where(share > 0, share, np.inf)))  # θ / (1 − θ)
     p = np.maximum(p - g + excess * share, 0.0) / (1 + excess)
@@ -549,10 +549,12 @@ def _as_slice(rows: NDArray[np.intp]) -> slice | NDArray[np.intp]:
     return rows
 
 
-def _dense_gram(X: Array, rows: NDArray[np.intp], h: Array, chunk: int = 1024) -> Array:
-    """Σ h_i x_i x_iᵀ in chunks that stay in cache; S ᵀS where h ≥ 0 costs half of Xᵀ(hX)."""
+def _dense_gram(
+    X: Array, rows: NDArray[np.intp], h: Array, chunk: int = 1024
+) -> tuple[Array, Array]:
+    """Σ h_i x_i x_iᵀ and Σ h_i x_i in chunks that stay in cache; SᵀS costs half of Xᵀ(hX)."""
     d = X.shape[1]
-    gram = np.zeros((d, d))
+    gram, column = np.zeros((d, d)), np.zeros(d)
     positive = bool(np.all(h >= 0))
     root = np.sqrt(h) if positive else h
     every = len(rows) == len(X)
@@ -561,7 +563,8 @@ def _dense_gram(X: Array, rows: NDArray[np.intp], h: Array, chunk: int = 1024) -
         block = X[part]
         scaled = block * root[part][:, None]
         gram += scaled.T @ (scaled if positive else block)
-    return gram
+        column += scaled.T @ root[part] if positive else scaled.sum(axis=0)
+    return gram, column
 
 
 # -- reading the input ---------------------------------------------------------------------------
