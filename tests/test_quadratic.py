@@ -47,7 +47,8 @@ class Problem:
 
     def rounding(self, theta: Array, other: Array) -> float:
         """What rounding may do to ⟨∇, θ − other⟩: a share of its summands, and of θ itself."""
-        return 1e-12 * float(self.size(theta) @ (theta + other) + 1e-18 * self.size(1).max())
+        share = 1e-12 * self.size(theta) + 1e-15 * self.size(1)
+        return float(share @ (theta + other))
 
     def size(self, theta: Array | int) -> Array:
         F, one = np.abs(self.F), np.ones(self.c.size)
@@ -272,6 +273,17 @@ def test_a_repeated_row_changes_nothing() -> None:
     once = problem.value(problem.solve())
     problem.A, problem.b = np.vstack([problem.A, 2 * problem.A]), np.array([1.0, 2.0])
     assert problem.value(problem.solve()) == pytest.approx(once, abs=1e-13)
+
+
+def test_curvatures_of_a_barrier() -> None:
+    """D = 1/λ² as in a Newton step on −Σ log λ, from 1 to 1e24."""
+    rng = np.random.default_rng(6)
+    for n in (10, 1000):
+        lam = np.maximum(rng.dirichlet(np.full(n, 0.1)), 1e-12)
+        c = rng.standard_normal(n) + 2 / lam
+        F = rng.standard_normal((n, 10))
+        problem = Problem(c, F, 1 / lam**2, np.zeros(n), np.ones(n))
+        assert_solves(problem, problem.solve(start=lam / lam.sum()))
 
 
 @pytest.mark.parametrize("n", [1000, 3000])

@@ -16,7 +16,7 @@ Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
-ROUNDING = 32 * EPS  # a multiplier below this share of its summands is rounding: it is zero
+ROUNDING = 8 * EPS  # a multiplier below this share of its summands is rounding: it is zero
 FLAT = 1e-14  # curvature below this share of its summands is rounding: the direction is flat
 
 
@@ -72,18 +72,30 @@ class _Problem:
     def sizes(self) -> tuple[Array, Array]:
         return np.abs(self.F), np.sqrt(np.einsum("ij,ij->i", self.F, self.F))  # (n, r), (n,)
 
+    @cached_property
+    def squares(self) -> Array:
+        """Q_ii, and next to nothing where that is zero."""
+        squares = self.sizes[1] ** 2 + self.D
+        return np.maximum(squares, 1e-3 * np.min(squares, where=squares > 0, initial=1.0))
+
+    @cached_property
+    def units(self) -> Array:
+        return np.sqrt(self.squares)
+
     def clip(self, theta: Array) -> Array:
         return np.minimum(np.maximum(theta, self.lower), self.upper)
 
     def room(self, theta: Array) -> Array:
         return np.minimum(theta - self.lower, self.upper - theta)
 
-    def meets_rows(self, theta: Array) -> bool:
+    def meets_rows(self, theta: Array, share: float = 1e-9) -> bool:
         size = np.abs(self.A) @ np.abs(theta) + np.abs(self.b)
-        return bool(np.all(np.abs(self.A @ theta - self.b) <= 1e-9 * size))
+        return bool(np.all(np.abs(self.A @ theta - self.b) <= share * size))
 
     def on_rows(self, theta: Array) -> Array:
-        """θ with rounding taken out of Aθ = b, by each entry in proportion to its room."""
+        """θ with the rounding of many steps out of Aθ = b: each entry moves as it has room."""
+        if self.meets_rows(theta, 2 * EPS):
+            return theta
         spread = self.A * np.minimum(self.room(theta), 1.0)  # (e, n)
         y = np.linalg.lstsq(spread @ self.A.T, self.b - self.A @ theta, rcond=None)[0]
         return self.clip(theta + y @ spread)
@@ -167,7 +179,7 @@ def _feasible(problem: _Problem) -> Array:
 
 def _active_set(problem: _Problem, theta: Array) -> Array:
     """Minimise over a face, free the entry with the worst multiplier, until none is wrong."""
-    theta = problem.on_rows(theta)
+    theta = problem.on_rows(theta.copy())
     free = _first_face(problem, theta)
     visits: Counter[int] = Counter()
     careful = False  # then Bland's rule, the first wrong entry and not the worst: it cannot cycle
@@ -244,11 +256,13 @@ def _basis(A: Array, weight: Array) -> tuple[Indices, Array]:
     T, pivots, kept = A.copy(), [], []
     for k in range(len(T)):
         pivot = int(np.argmax(np.abs(T[k]) * weight))
-        if np.abs(T[k, pivot]) * weight[pivot] < 1e-12:
+        if T[k, pivot] == 0 or weight[pivot] == 0:
             continue
         T[k] /= T[k, pivot]
-        others = np.arange(len(T)) != k
-        T[others] -= np.outer(T[others, pivot], T[k])
+        for i in set(range(len(T))) - {k}:
+            change = T[i, pivot] * T[k]
+            T[i] -= change
+            T[i][np.abs(T[i]) <= 1e-14 * np.abs(change)] = 0.0  # rounding must not become a pivot
         pivots.append(pivot)
         kept.append(k)
     return np.array(pivots, dtype=np.intp), T[kept]
@@ -276,7 +290,7 @@ class _Face:
 
     def __init__(self, problem: _Problem, free: Mask) -> None:
         self.problem = problem
-        self.B, self.T = _basis(problem.A, free.astype(np.float64))  # (e,), (e, n)
+        self.B, self.T = _basis(problem.A, free / problem.units)  # (e,), (e, n)
         nonbasic = free.copy()
         nonbasic[self.B] = False
         self.N = np.flatnonzero(nonbasic)
@@ -338,8 +352,8 @@ def _proximal(problem: _Problem, theta: Array | None) -> Array | None:
 
     D + P > 0 makes the dual smooth. Only the bounds are wanted from here, so P may be large.
     """
-    D, squares = problem.D, problem.sizes[1] ** 2 + problem.D
-    P = np.maximum(0.1 * np.maximum(squares, 1e-3) - D, 0.0)
+    D = problem.D
+    P = np.maximum(0.1 * problem.squares - D, 0.0)
     theta = problem.clip(np.zeros(D.size)) if theta is None else theta
     x, sides = None, np.zeros(0)
     for _ in range(30):
