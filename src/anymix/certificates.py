@@ -1,0 +1,287 @@
+"""Proofs of optimality: an upper and a valid lower value of the agnostic objective.
+
+min_w max_{λ∈Λ} Φ(w, λ),   Φ(w, λ) = Σ λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄) + log p_Λ(λ).
+
+Upper value: max_λ Φ(ŵ, λ), exact by the set's own geometry. Lower value: a bound on min_w Φ(w, λ̂)
+by Fenchel duality. For any dual variables α_i, with c_i = Σ_k λ_k a_ki the weight of row i,
+
+    Σ c_i ℓ(z_i(w)) ≥ −Σ c_i ℓ*(α_i) + ⟨v, w⟩,   v = Σ c_i α_i (x_i, 1),   for every w,
+
+and the minimum over w of ⟨v, w⟩ + γ R(w) is known in closed form. No inner problem is solved and no
+curvature is trusted: a poor α only makes the bound looser, never wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from anymix.mixtures import MixtureSet, Simplex
+from anymix.penalties import Chi2Penalty, DirichletPrior
+
+Array = NDArray[np.float64]
+
+__all__ = ["Certificate", "Objective", "certify"]
+
+
+class Here(Protocol):
+    """All that solver and certificate ask about one point w: sums over rows, never the rows."""
+
+    w: Array
+    losses: Array
+
+    def gradient(self, mixture: Array) -> Array: ...
+    def jacobian(self) -> Array: ...
+    def hessian(self, mixture: Array) -> Array: ...
+    def moved(self, step: Array, t: float = 1.0) -> Here: ...
+    def dual(
+        self, mixture: Array, step: Array | None = None, scale: float = 1.0
+    ) -> tuple[float, Array]: ...
+
+
+class Oracle(Protocol):
+    """The problem as the solver sees it: local rows, clients of a federation, or workers."""
+
+    sizes: Array
+    penalized: NDArray[np.bool_]
+    loss_scale: float
+
+    @property
+    def n_domains(self) -> int: ...
+    @property
+    def n_parameters(self) -> int: ...
+    def at(self, w: ArrayLike) -> Here: ...
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """lower ≤ min_w max_λ Φ ≤ upper: what the model reaches, and what no model can beat.
+
+    >>> print(Certificate(upper=0.693148, lower=0.693147))
+    agnostic objective 0.693148, no model below 0.693147 (gap 1.0e-06)
+    """
+
+    upper: float
+    lower: float
+
+    @property
+    def gap(self) -> float:
+        """upper − lower, at least 0."""
+        return max(0.0, self.upper - self.lower)
+
+    def __str__(self) -> str:
+        return (
+            f"agnostic objective {self.upper:.6g}, no model below {self.lower:.6g} "
+            f"(gap {self.gap:.1e})"
+        )
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Φ(w, λ) without its losses: the set Λ, the regulariser γR, the penalty on λ, the offsets."""
+
+    mixtures: MixtureSet
+    sizes: Array
+    penalized: NDArray[np.bool_]
+    gamma: float
+    mu: float
+    norm: str
+    offsets: Array
+    prior: DirichletPrior | None = None
+    smoothing: float = 0.0  # of the plain norm: √(‖w‖² + smoothing²)
+    chi2: Chi2Penalty = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "chi2", Chi2Penalty(self.mu, self.sizes))
+
+    @staticmethod
+    def of(
+        problem: Oracle,
+        mixtures: MixtureSet | None,
+        gamma: float,
+        mu: float,
+        norm: str,
+        offsets: ArrayLike | None,
+        prior: DirichletPrior | None,
+    ) -> Objective:
+        """The checked objective of a problem."""
+        p = problem.n_domains
+        mixtures = Simplex(p) if mixtures is None else mixtures
+        if not isinstance(mixtures, MixtureSet):
+            raise ValueError(
+                f"mixtures is {mixtures!r}; give a mixture set such as Simplex({p}) or None"
+            )
+        if mixtures.n_domains != p:
+            raise ValueError(
+                f"mixtures is over {mixtures.n_domains} domains but the data have {p}; "
+                "build the set with the data's number of domains"
+            )
+        for name, value in (("gamma", gamma), ("mu", mu)):
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} is {value}; give a finite number ≥ 0")
+        if norm not in ("squared", "plain"):
+            raise ValueError(f"norm is {norm!r}; give 'squared' (½‖w‖²) or 'plain' (‖w‖)")
+        if prior is not None and mu > 0:
+            raise ValueError("mu and prior are both given; penalise λ by one of them")
+        b = np.zeros(p) if offsets is None else np.asarray(offsets, dtype=np.float64)
+        if b.shape != (p,) or not np.all(np.isfinite(b)):
+            raise ValueError(f"offsets has shape {b.shape}; give {p} finite numbers, one a domain")
+        return Objective(
+            mixtures, problem.sizes, problem.penalized, float(gamma), float(mu), norm, b, prior
+        )
+
+    # -- the maximising player -----------------------------------------------------------------
+
+    def best_response(self, losses: Array) -> Array:
+        """argmax_{λ∈Λ} Σ λ_k (L_k − b_k) − penalty(λ), exact."""
+        if self.prior is not None:
+            return self.prior.best_response(self.mixtures, losses - self.offsets)
+        return self.chi2.best_response(self.mixtures, losses - self.offsets)
+
+    def mixture_value(self, losses: Array, mixture: Array) -> float:
+        """Σ λ_k (L_k − b_k) − penalty(λ)."""
+        value = float(mixture @ (losses - self.offsets)) - self.chi2.value(mixture)
+        return value if self.prior is None else value - self.prior.value(mixture)
+
+    def worst_value(self, losses: Array) -> float:
+        """max over λ of `mixture_value`."""
+        return self.mixture_value(losses, self.best_response(losses))
+
+    # -- the regulariser -----------------------------------------------------------------------
+
+    def regularizer(self, w: Array) -> float:
+        """γ R(w)."""
+        u = w[self.penalized]
+        if self.norm == "squared":
+            return 0.5 * self.gamma * float(u @ u)
+        return self.gamma * float(np.linalg.norm(u))
+
+    def regularizer_gradient(self, w: Array) -> Array:
+        """γ ∇R(w); of √(‖w‖² + smoothing²) for the plain norm."""
+        u = np.where(self.penalized, w, 0.0)
+        return self.gamma * (u if self.norm == "squared" else u / self._length(u))
+
+    def add_regularizer_hessian(self, w: Array, hessian: Array) -> None:
+        """hessian += γ ∇²R(w)."""
+        weight, u = self.gamma, np.where(self.penalized, w, 0.0)
+        if self.norm == "plain":
+            weight /= self._length(u)
+            u = u / self._length(u)
+            hessian -= weight * np.outer(u, u)
+        diagonal = np.einsum("ii->i", hessian)
+        diagonal[self.penalized] += weight
+
+    def _length(self, u: Array) -> float:
+        return max(math.hypot(float(np.linalg.norm(u)), self.smoothing), 1e-300)
+
+    # -- the two values ------------------------------------------------------------------------
+
+    def upper(self, here: Here) -> float:
+        """max_λ Φ(w, λ)."""
+        return self.worst_value(here.losses) + self.regularizer(here.w)
+
+    def lower(
+        self,
+        here: Here,
+        mixture: Array,
+        step: Array | None = None,
+        w_radius: float | None = None,
+    ) -> float:
+        """A value that Φ(w, mixture) does not undercut for any w (or any ‖w‖ ≤ w_radius)."""
+        value, v = here.dual(mixture, step)
+        bound = value + self._support(v, here.w, w_radius)
+        length = float(np.linalg.norm(v[self.penalized]))
+        if self.norm == "plain" and length > self.gamma > 0:
+            value, v = here.dual(mixture, step, scale=self.gamma / length)
+            bound = max(bound, value + self._support(v * (1 - 1e-15), here.w, w_radius))
+        # every loss is ≥ 0, and so is R
+        return max(bound, 0.0) + self.mixture_value(np.zeros_like(here.losses), mixture)
+
+    def _support(self, v: Array, w: Array, w_radius: float | None) -> float:
+        """min over w' of ⟨v, w'⟩ + γ R(w')."""
+        if w_radius is not None:
+            return -w_radius * float(np.linalg.norm(v))
+        seen = self.penalized if self.gamma > 0 else np.zeros_like(self.penalized)
+        # Directions that nothing penalises: v vanishes there but for rounding, whose effect is
+        # bounded over a region ten times as large as w itself.
+        bound = -10.0 * float(np.abs(v[~seen]) @ (1.0 + np.abs(w[~seen])))
+        length = float(np.linalg.norm(v[seen]))
+        if self.gamma == 0:
+            return bound
+        if self.norm == "squared":
+            return bound - length**2 / (2 * self.gamma)
+        return bound if length <= self.gamma * (1 + 1e-14) else -math.inf
+
+
+def newton_step(objective: Objective, here: Here, mixture: Array) -> Array:
+    """−∇²Φ⁻¹∇Φ at (w, λ), refined so that its residual is at rounding level."""
+    hessian = here.hessian(mixture)
+    objective.add_regularizer_hessian(here.w, hessian)
+    gradient = here.gradient(mixture) + objective.regularizer_gradient(here.w)
+    solve = damped_solver(hessian)
+    step = np.zeros_like(gradient)
+    for _ in range(5):
+        step -= solve(gradient + hessian @ step)
+    return step
+
+
+def damped_solver(hessian: Array) -> Any:
+    """x ↦ (H + ε diag H)⁻¹ x with the least ε ≥ 0 that makes the matrix positive definite."""
+    factor = damped_cholesky(hessian)
+    return lambda x: cho_solve(factor, x, check_finite=False)
+
+
+def damped_cholesky(hessian: Array) -> tuple[Array, bool]:
+    """Lower Cholesky factor of H + ε diag H, ε growing from 0 until it exists."""
+    diagonal = np.einsum("ii->i", hessian).copy()
+    diagonal = np.maximum(diagonal, 1e-14 * max(float(diagonal.max(initial=0.0)), 1e-300))
+    for epsilon in (0.0, 1e-13, 1e-11, 1e-9, 1e-7, 1e-4, 1e-1, 1e2):
+        try:
+            return cho_factor(hessian + np.diag(epsilon * diagonal), lower=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            continue
+    raise ValueError("the curvature is not finite; rescale the features")
+
+
+def certify(
+    problem: Oracle,
+    mixtures: MixtureSet | None,
+    w: ArrayLike,
+    mixture: ArrayLike,
+    gamma: float = 1e-3,
+    mu: float = 0.0,
+    *,
+    norm: str = "squared",
+    offsets: ArrayLike | None = None,
+    prior: DirichletPrior | None = None,
+    w_radius: float | None = None,
+) -> Certificate:
+    """lower ≤ min_w max_{λ∈Λ} Φ(w, λ) ≤ upper, from any model w and any mixture in Λ.
+
+    The upper value is what w reaches; the lower one holds for every model, so the gap says how
+    much a better one could gain. Valid however far w and the mixture are from optimal.
+
+    With γ = 0 there may be no best model; give `w_radius` to compare with models of that length
+    only, or expect the lower value to be tight only close to the optimum.
+
+    >>> import numpy as np
+    >>> import anymix as ax
+    >>> X, y, d = np.zeros((4, 1)), [1, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> problem = ax.LinearDomains(X, y, d)
+    >>> ax.certify(problem, ax.Simplex(2), [0.0, 0.0], [0.0, 1.0], gamma=0.0).gap < 1e-9
+    True
+    """
+    objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior)
+    lam = np.asarray(mixture, dtype=np.float64)
+    if lam.shape != (problem.n_domains,) or not objective.mixtures.contains(lam, tol=1e-8):
+        raise ValueError(f"mixture is not in {objective.mixtures!r}; project it first")
+    here = problem.at(w)
+    lower = objective.lower(here, lam, None, w_radius)
+    if problem.n_parameters <= 3000 and w_radius is None:
+        lower = max(lower, objective.lower(here, lam, newton_step(objective, here, lam)))
+    return Certificate(objective.upper(here), lower)

@@ -1,0 +1,444 @@
+"""The exact solution of min_w max_{λ∈Λ} Φ(w, λ), with its certificate.
+
+Sequential quadratic programming on the domains: at (w, λ), with losses L, Jacobian J = (∇L_k)ᵀ,
+and H ≈ ∇²_w Φ(w, λ), the step d and the next mixture solve
+
+    min_d max_{λ'∈Λ}  ⟨λ', L + J d − b⟩ − penalty(λ') + γ(R(w) + ⟨∇R(w), d⟩) + ½ dᵀH d.
+
+With d eliminated this is a small exact quadratic program over Λ (`MixtureSet.minimize_quadratic`).
+H is the true curvature for narrow data, and a preconditioned L-BFGS model of it for wide data.
+Near the solution the constraint curvature may reject good steps (the Maratos effect), which a
+second-order correction cures. Every iterate is compared by the agnostic objective itself.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.linalg import cho_solve, eigh, solve_triangular
+
+from anymix.certificates import Certificate, Here, Objective, Oracle, damped_cholesky, newton_step
+from anymix.domains import LinearDomains
+from anymix.mixtures import MixtureSet
+from anymix.penalties import DirichletPrior
+
+Array = NDArray[np.float64]
+Record = dict[str, float]
+
+__all__ = ["Solution", "solve"]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best model for the worst mixture, that mixture, and the proof.
+
+    `objective` is max_λ Φ(w, λ); `history` has a record for every iteration (iteration, upper,
+    lower, gap, worst_domain).
+    """
+
+    w: Array
+    mixture: Array
+    domain_losses: Array
+    objective: float
+    certificate: Certificate
+    n_iter: int
+    history: list[Record] = field(repr=False)
+    converged: bool = True
+
+
+def solve(
+    problem: Oracle,
+    mixtures: MixtureSet | None = None,
+    gamma: float = 1e-3,
+    mu: float = 0.0,
+    norm: str = "squared",
+    offsets: ArrayLike | None = None,
+    tol: float = 1e-6,
+    *,
+    prior: DirichletPrior | None = None,
+    start: Solution | ArrayLike | None = None,
+    max_iter: int = 1000,
+    verbose: bool = False,
+) -> Solution:
+    """min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄) + log p_Λ(λ), certified.
+
+    Parameters
+    ----------
+    problem : LinearDomains, or any oracle of the same sums (clients, workers).
+    mixtures : Λ; None is the whole simplex.
+    gamma, norm : weight of R(w) = ½‖w‖² ("squared") or ‖w‖ ("plain"); the intercept is free.
+    mu : weight of the χ² penalty that keeps λ near the sample proportions m̄.
+    offsets : b_k, (p,); with b_k the best loss of domain k alone the solution is minimax regret.
+    tol : stop when the duality gap is at most tol (times the loss of the best constant model where
+        that is below 1, as in regression on small targets; never below rounding).
+    prior : a DirichletPrior on λ instead of mu.
+    start : an earlier Solution (warm start along a path), or a vector w.
+    verbose : show a progress line.
+
+    A gap above tol at the end raises a ConvergenceWarning that names it.
+
+    >>> import numpy as np
+    >>> import anymix as ax
+    >>> X, y = np.zeros((4, 1)), [1, 1, 0, 1]           # domain a: always 1; b: half 0, half 1
+    >>> problem = ax.LinearDomains(X, y, ["a", "a", "b", "b"])
+    >>> uniform = ax.solve(problem, ax.Point([0.5, 0.5]), gamma=0.0)
+    >>> agnostic = ax.solve(problem, ax.Simplex(2), gamma=0.0)
+    >>> uniform.domain_losses.max().round(4), agnostic.domain_losses.max().round(4)
+    (np.float64(0.837), np.float64(0.6931))
+    >>> agnostic.certificate.gap < 1e-6
+    True
+    """
+    objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior)
+    _check_solver_input(problem, tol, max_iter)
+    with _progress(verbose) as watch:
+        return _solve(problem, objective, tol, start, max_iter, watch)
+
+
+def _check_solver_input(problem: Oracle, tol: float, max_iter: int) -> None:
+    if isinstance(problem, LinearDomains) and not problem.loss.is_smooth:
+        raise ValueError(
+            f"{problem.loss} has no curvature for the exact solver; use CrossEntropy, SquaredError "
+            "or Huber here, or a stochastic solver"
+        )
+    if not (np.isfinite(tol) and tol > 0):
+        raise ValueError(f"tol is {tol}; give a positive number such as 1e-6")
+    if max_iter < 1:
+        raise ValueError(f"max_iter is {max_iter}; give at least 1")
+
+
+def _solve(
+    problem: Oracle,
+    objective: Objective,
+    tol: float,
+    start: Solution | ArrayLike | None,
+    max_iter: int,
+    watch: Callable[[Record], None],
+) -> Solution:
+    if isinstance(problem, LinearDomains):
+        problem = problem.merged()
+    tol *= problem.loss_scale
+    if objective.norm == "plain" and objective.gamma > 0:
+        objective = replace(objective, smoothing=0.01 * tol / objective.gamma)
+    w, mixture = _start(problem, objective, start)
+    solution = _iterate(problem, objective, w, mixture, tol, max_iter, watch)
+    if not solution.converged:
+        _warn(solution, tol)
+    return solution
+
+
+def _start(
+    problem: Oracle, objective: Objective, start: Solution | ArrayLike | None
+) -> tuple[Array, Array]:
+    """Where to begin: as asked, or from the solution on a tenth of the rows, or from zero."""
+    if isinstance(start, Solution):
+        return _centred(problem, start.w), objective.mixtures.project(start.mixture)
+    if start is not None:
+        w = _centred(problem, np.asarray(start, dtype=np.float64))
+        return w, objective.best_response(problem.at(w).losses)
+    if isinstance(problem, LinearDomains) and problem.n_rows > max(4000, 40 * problem.n_features):
+        coarse = problem.sample(0.1)
+        if coarse.n_rows < 0.5 * problem.n_rows:
+            w, mixture = _start(coarse, objective, None)
+            noise = problem.n_parameters / coarse.n_rows  # no need to solve a sample any better
+            rough = _iterate(coarse, objective, w, mixture, 0.1 * noise, 30, lambda _: None)
+            return rough.w, rough.mixture
+    return np.zeros(problem.n_parameters), objective.mixtures.center
+
+
+def _centred(problem: Oracle, w: Array) -> Array:
+    """w less the mean of its K blocks, which no loss sees and the regulariser does not want."""
+    if not isinstance(problem, LinearDomains) or problem.n_scores == 1:
+        return w
+    blocks = w.reshape(problem.n_scores, -1)
+    return (blocks - blocks.mean(axis=0)).ravel()
+
+
+def _iterate(
+    problem: Oracle,
+    objective: Objective,
+    w: Array,
+    mixture: Array,
+    tol: float,
+    max_iter: int,
+    watch: Callable[[Record], None],
+) -> Solution:
+    """SQP from (w, λ) until the gap is at most tol or nothing lowers the objective any more."""
+    here = problem.at(w)
+    jacobian, upper = here.jacobian(), objective.upper(here)
+    lower, proof = -np.inf, mixture  # the best lower value and the λ that proves it
+    curvature = _choose_curvature(problem, objective)
+    wait, history = 0, []
+    for n_iter in range(1, max_iter + 1):
+        tol = max(tol, 1e-13 * abs(upper))  # no gap is smaller than rounding
+        curvature.update(here, mixture)
+        program = _Program(objective, curvature, jacobian, here.w)
+        step, target, model = program.solve(here.losses, mixture)
+        there, new_upper = _search(program, here, step, mixture, upper, upper - model)
+        wait -= 1
+        if there is here or (abs(new_upper - model) <= 3 * tol and wait <= 0):
+            bound = _lower(objective, here, target, step)
+            lower, proof = max((lower, proof), (bound, target), key=lambda pair: pair[0])
+            wait = curvature.patience
+        history.append(_record(n_iter, new_upper, lower, there))
+        watch(history[-1])
+        done = new_upper - lower <= tol or there is here
+        if not done:
+            new_jacobian = there.jacobian()
+            curvature.learn(here, there, (new_jacobian - jacobian).T @ target)
+            jacobian = new_jacobian
+        here, upper, mixture = there, new_upper, target
+        if done:
+            break
+    certificate = Certificate(upper, lower)
+    return Solution(
+        here.w, proof, here.losses, upper, certificate, n_iter, history, certificate.gap <= tol
+    )
+
+
+def _lower(objective: Objective, here: Here, mixture: Array, step: Array) -> float:
+    if objective.gamma == 0:  # then only an exact Newton step for this mixture proves anything
+        step = newton_step(objective, here, mixture)
+    return objective.lower(here, mixture, step)
+
+
+@dataclass
+class _Program:
+    """The quadratic model of Φ around w as a program over Λ, for any losses L at w."""
+
+    objective: Objective
+    curvature: Any
+    jacobian: Array  # (p, D)
+    w: Array
+
+    def __post_init__(self) -> None:
+        self.r = self.objective.regularizer_gradient(self.w)  # (D,)
+        self.factor, self.cross, self.back = self.curvature.eliminate(self.jacobian, self.r)
+
+    def solve(self, losses: Array, mixture: Array) -> tuple[Array, Array, float]:
+        """The step d, the mixture λ' and the model's value there."""
+        target = _dual_step(
+            self.objective, losses - self.objective.offsets - self.cross, self.factor, mixture
+        )
+        step = self.back(target)
+        slope = self.jacobian.T @ target + self.r  # = −H d
+        value = self.objective.worst_value(losses + self.jacobian @ step)
+        value += self.objective.regularizer(self.w) + float(self.r @ step)
+        return step, target, value - 0.5 * float(step @ slope)
+
+
+def _dual_step(objective: Objective, c: Array, factor: Array, mixture: Array) -> Array:
+    """argmin_{λ∈Λ} ½|Fᵀλ|² − ⟨c, λ⟩ + penalty(λ)."""
+    diagonal = objective.chi2.hessian(mixture) if objective.mu > 0 else None
+    if objective.prior is None:
+        return objective.mixtures.minimize_quadratic(c, factor, diagonal, mixture)
+    lam = np.maximum(mixture, 1e-12)
+    for _ in range(50):  # Newton on the prior, which is not quadratic
+        h, g = objective.prior.hessian(lam), objective.prior.gradient(lam)
+        new = objective.mixtures.minimize_quadratic(c - g + h * lam, factor, h, mixture)
+        change = new - lam
+        falling = change < 0
+        t = min(1.0, float(np.min(-0.9 * lam[falling] / change[falling], initial=1.0)))
+        lam = lam + t * change
+        if np.max(np.abs(change)) <= 1e-13:
+            break
+    return lam
+
+
+def _search(
+    program: _Program, here: Here, step: Array, mixture: Array, upper: float, expected: float
+) -> tuple[Here, float]:
+    """The first of w + d, its second-order correction, w + d/2, w + d/4, … that goes down.
+
+    Gives that point and its objective, or the present ones if there is none.
+    """
+    if expected <= 1e-15 * abs(upper):
+        return here, upper
+    there = here.moved(step)
+    value = program.objective.upper(there)
+    if value <= upper - 1e-4 * expected:
+        return there, value
+    corrected, _, _ = program.solve(there.losses - program.jacobian @ step, mixture)
+    there = here.moved(corrected)
+    value = program.objective.upper(there)
+    if value <= upper - 1e-4 * expected:
+        return there, value
+    for k in range(1, 40):
+        there = here.moved(step, 0.5**k)
+        value = program.objective.upper(there)
+        if value <= upper - 1e-4 * 0.5**k * expected:
+            return there, value
+    return here, upper
+
+
+def _choose_curvature(problem: Oracle, objective: Objective) -> Any:
+    """The true curvature while a Hessian costs about as much as the passes it saves."""
+    if not isinstance(problem, LinearDomains) or problem.n_parameters <= 600:
+        return _Newton(objective)
+    return _LimitedMemory(problem, objective)
+
+
+class _Newton:
+    """H = ∇²Φ(w, λ) itself."""
+
+    patience = 0  # iterations to go on after a certificate that was not tight enough
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+
+    def update(self, here: Here, mixture: Array) -> None:
+        """H at (w, λ)."""
+        hessian = here.hessian(mixture)
+        self.objective.add_regularizer_hessian(here.w, hessian)
+        self.cholesky, _ = damped_cholesky(hessian)
+
+    def learn(self, here: Here, there: Here, change: Array) -> None:
+        """Nothing: the curvature is computed, not learnt."""
+
+    def eliminate(self, jacobian: Array, r: Array) -> tuple[Array, Array, Callable[[Array], Array]]:
+        """F with FFᵀ = J H⁻¹Jᵀ, J H⁻¹r, and λ ↦ −H⁻¹(Jᵀλ + r)."""
+        C = self.cholesky
+        half = solve_triangular(C, np.column_stack([jacobian.T, r]), lower=True, check_finite=False)
+        factor, t = half[:, :-1].T, half[:, -1]  # (p, D), (D,)
+
+        def back(mixture: Array) -> Array:
+            return -solve_triangular(C, factor.T @ mixture + t, lower=True, trans=1)
+
+        return factor, factor @ t, back
+
+
+class _LimitedMemory:
+    """H by L-BFGS: the last steps s and gradient changes y of the Lagrangian, over P ≈ H."""
+
+    patience = 2
+    refresh = (0, 10, 40)  # iterations at which P is made anew, as the iterates settle
+    memory = 30
+
+    def __init__(self, problem: LinearDomains, objective: Objective) -> None:
+        self.problem, self.objective = problem, objective
+        self.pairs: list[tuple[Array, Array, float]] = []  # (s, y, 1/⟨s, y⟩)
+        self.scale, self.age = 1.0, 0
+
+    def update(self, here: Here, mixture: Array) -> None:
+        """P at (w, λ), now and then."""
+        if self.age in self.refresh:
+            self.precondition = _preconditioner(self.problem, self.objective, here, mixture)
+        self.age += 1
+
+    def learn(self, here: Here, there: Here, change: Array) -> None:
+        """Take in the pair (s, y), y the change of ∇Φ(·, λ), if it shows positive curvature."""
+        s = there.w - here.w
+        gradient = self.objective.regularizer_gradient
+        y = change + gradient(there.w) - gradient(here.w)
+        product = float(s @ y)
+        if product <= 1e-12 * float(np.linalg.norm(s) * np.linalg.norm(y)):
+            return
+        self.pairs = [*self.pairs[1 - self.memory :], (s, y, 1 / product)]
+        self.scale = product / float(y @ self.precondition(y[:, None])[:, 0])
+
+    def inverse(self, V: Array) -> Array:
+        """H⁻¹V for all columns of V at once: the two-loop recursion."""
+        V = V.copy()
+        shares = []
+        for s, y, rho in reversed(self.pairs):
+            share = rho * (s @ V)
+            V -= np.outer(y, share)
+            shares.append(share)
+        V = self.scale * self.precondition(V)
+        for (s, y, rho), share in zip(self.pairs, reversed(shares), strict=True):
+            V += np.outer(s, share - rho * (y @ V))
+        return V
+
+    def eliminate(self, jacobian: Array, r: Array) -> tuple[Array, Array, Callable[[Array], Array]]:
+        """As in _Newton."""
+        Z = self.inverse(np.column_stack([jacobian.T, r]))  # (D, p + 1)
+        Q = jacobian @ Z[:, :-1]
+        values, vectors = eigh(0.5 * (Q + Q.T))
+        factor = vectors * np.sqrt(np.maximum(values, 0.0))
+        return factor, jacobian @ Z[:, -1], lambda mixture: -(Z[:, :-1] @ mixture + Z[:, -1])
+
+
+def _preconditioner(
+    problem: LinearDomains, objective: Objective, here: Any, mixture: Array
+) -> Callable[[Array], Array]:
+    """V ↦ P⁻¹V, P the Hessian's blocks from a sample of rows, or its diagonal if d is large.
+
+    With K scores, adding one vector to all K blocks of w changes no loss; P⁻¹ is kept to the
+    directions across these, without which the blocks misjudge the curvature badly.
+    """
+    blend = 0.5 * mixture + 0.5 * problem.reference  # no domain's curvature may be missing
+    ridge = np.where(problem.penalized, _ridge(objective, here.w), 0.0).reshape(
+        problem.n_scores, -1
+    )
+    if problem.n_features > 3000 or sparse.issparse(problem.X):
+        diagonal = here.hessian_diagonal(blend).reshape(ridge.shape) + ridge
+        diagonal = np.maximum(diagonal, 1e-6 * diagonal.mean())[:, :, None]
+        return lambda V: _across(lambda v: v / diagonal, V, problem.n_scores)
+    blocks = here.hessian_blocks(blend, 12 * problem.n_features)
+    factors = [damped_cholesky(h + np.diag(e)) for h, e in zip(blocks, ridge, strict=True)]
+
+    def solve_blocks(v: Array) -> Array:
+        return np.stack(
+            [cho_solve(f, b, check_finite=False) for f, b in zip(factors, v, strict=True)]
+        )
+
+    return lambda V: _across(solve_blocks, V, problem.n_scores)
+
+
+def _across(inverse: Callable[[Array], Array], V: Array, n_scores: int) -> Array:
+    """Π P⁻¹ Π V with Π taking away the mean of the K blocks."""
+    v = V.reshape(n_scores, -1, V.shape[1])
+    if n_scores == 1:
+        return inverse(v).reshape(V.shape)
+    solved = inverse(v - v.mean(axis=0))
+    return (solved - solved.mean(axis=0)).reshape(V.shape)
+
+
+def _ridge(objective: Objective, w: Array) -> float:
+    if objective.norm == "squared":
+        return objective.gamma
+    return objective.gamma / max(float(np.linalg.norm(w[objective.penalized])), 1e-3)
+
+
+def _record(n_iter: int, upper: float, lower: float, here: Here) -> Record:
+    return {
+        "iteration": n_iter,
+        "upper": upper,
+        "lower": lower,
+        "gap": upper - lower,
+        "worst_domain": int(np.argmax(here.losses)),
+    }
+
+
+def _warn(solution: Solution, tol: float) -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(
+        f"stopped after {solution.n_iter} iterations with gap {solution.certificate.gap:.2e} "
+        f"above tol {tol:.2e}; raise max_iter or tol, scale the features, or raise gamma "
+        "(with gamma = 0 and separable data there is no best model)",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+@contextmanager
+def _progress(verbose: bool) -> Iterator[Callable[[Record], None]]:
+    if not verbose:
+        yield lambda _: None
+        return
+    from rich.progress import Progress, TextColumn
+
+    with Progress(TextColumn("{task.description}")) as bar:
+        task = bar.add_task("")
+        yield lambda r: bar.update(
+            task,
+            description=f"iteration {r['iteration']}: upper {r['upper']:.8f}  lower "
+            f"{r['lower']:.8f}  gap {r['gap']:.1e}  worst domain {r['worst_domain']}",
+        )
