@@ -7,6 +7,7 @@ its convex hull, and every method here works on conv Λ; only `Vertices.log_cove
 from __future__ import annotations
 
 import math
+import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
@@ -15,7 +16,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.projection import project_box, project_simplex
+from anymix.projection import project_box, project_simplex, rising_root
 from anymix.quadratic import minimize_quadratic
 
 Array = NDArray[np.float64]
@@ -68,6 +69,8 @@ class MixtureSet(ABC):
         p = self.n_domains
         F = np.zeros((p, 0)) if factor is None else _matrix("factor", factor, p)
         D = np.zeros(p) if diagonal is None else _vector("diagonal", diagonal, p)
+        if D.min() < 0:
+            raise ValueError(f"diagonal must be ≥ 0, found {D.min()}: the problem is not convex")
         first = None if start is None else _vector("start", start, p)
         return self._minimize(_vector("c", c, p), F, D, first)
 
@@ -83,9 +86,9 @@ class MixtureSet(ABC):
 
     def log_cover_size(self, epsilon: float) -> float:
         """An upper bound on log |Λ_ε|: members of Λ such that each of Λ has one within ε in ℓ₁."""
-        if not 0 <= epsilon < math.inf:
-            raise ValueError(f"epsilon must be a finite number ≥ 0, found {epsilon!r}: try 1/√m")
-        return self._log_cover_size(float(epsilon))
+        return self._log_cover_size(
+            _number("epsilon", epsilon, "≥ 0, such as 1/√m", lambda x: x >= 0)
+        )
 
     @abstractmethod
     def _project(self, v: Array, w: Array | None) -> Array: ...
@@ -133,7 +136,9 @@ class MixtureSet(ABC):
 
     def _key(self) -> tuple[Any, ...]:
         values = self._arguments.values()
-        arrays = [(v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values]
+        arrays = [
+            (v.shape, (v + 0.0).tobytes()) if isinstance(v, np.ndarray) else v for v in values
+        ]
         return type(self), *arrays
 
 
@@ -317,7 +322,7 @@ class Hull(MixtureSet):
 
     def _log_cover_size(self, epsilon: float) -> float:
         kappa = min(1.0, float(np.abs(self.points - self.center).sum(axis=1).max()))
-        return _log_grid(len(self.points), _over(epsilon, kappa))
+        return _log_grid(len(self.points), epsilon / kappa if kappa > 0 else math.inf)
 
 
 @final
@@ -329,7 +334,7 @@ class Box(MixtureSet):
     chord on [l, u], and the sum of chords is linear in λ; one entry at most is overrated.
     The cover is that of Δ_p at ε/(2s), s = min(1 − Σ l, Σ u − 1), an upper bound: Λ lies in
     l + (1 − Σ l)Δ_p and in u − (Σ u − 1)Δ_p, and in each cell of a cover of these by ε/2 that
-    holds a member of Λ that member covers the cell by ε.
+    holds a member of Λ that member covers the cell by ε. It is at ε/(1 − Σ l) if u never binds.
 
     >>> Box([0.1, 0.1, 0.1], [0.6, 1, 1]).project([1.0, 0.0, 0.0])
     array([0.6, 0.2, 0.2])
@@ -365,8 +370,10 @@ class Box(MixtureSet):
         return _largest_square_on_box(a, self.lower, self.upper)
 
     def _log_cover_size(self, epsilon: float) -> float:
-        s = max(0.0, min(1 - float(self.lower.sum()), float(self.upper.sum()) - 1))
-        return _log_grid(self.n_domains, _over(epsilon, 2 * s))
+        rest, over = 1 - float(self.lower.sum()), float(self.upper.sum()) - 1
+        whole = bool(np.all(self.upper >= self.lower + rest))
+        scale = rest if whole else 2 * min(rest, over)
+        return _log_grid(self.n_domains, epsilon / scale if scale > 0 else math.inf)
 
 
 def cvar(reference: ArrayLike, alpha: float) -> Box:
@@ -377,10 +384,9 @@ def cvar(reference: ArrayLike, alpha: float) -> Box:
     >>> cvar([0.25, 0.25, 0.5], 0.5).maximize([3.0, 2.0, 1.0])
     array([0.5, 0.5, 0. ])
     """
-    if not 0 < alpha <= 1:
-        raise ValueError(f"alpha must be in (0, 1], found {alpha!r}: give the share to guard")
+    alpha = _number("alpha", alpha, "in (0, 1], the share to guard", lambda x: 0 < x <= 1)
     reference = _mixture("reference", reference)
-    return Box(np.zeros_like(reference), reference / alpha)
+    return Box(np.zeros_like(reference), np.minimum(reference, alpha) / alpha)
 
 
 @final
@@ -394,7 +400,7 @@ class TVBall(MixtureSet):
     0 ≤ λ ≤ c elsewhere, so they are box problems, exact for p ≤ 12 and upper bounds otherwise.
     The cover is the least of three upper bounds: 0 for ε ≥ 2ρ (c alone); (p−1) log(1 + 4ρ/ε)
     (disjoint balls of radius ε/2 about members fit into one of radius 2ρ + ε/2); that of Δ_p at ε/2
-    (in each cell that holds a member, take it).
+    (in each cell that holds a member, take it), at ε if Λ is all of Δ_p.
 
     >>> TVBall([0.5, 0.3, 0.2], 0.25).maximize([1.0, 2.0, 3.0])
     array([0.25, 0.3 , 0.45])
@@ -405,19 +411,22 @@ class TVBall(MixtureSet):
     rho: float
 
     def __init__(self, center: ArrayLike, rho: float) -> None:
-        if not 0 <= rho < math.inf:
-            raise ValueError(f"rho must be a finite number ≥ 0, found {rho!r}: give the TV radius")
+        rho = _number("rho", rho, "≥ 0, the largest total variation", lambda x: x >= 0)
         c = _mixture("center", center)
-        self._freeze(c.size, center=c, rho=float(rho))
+        self._freeze(c.size, center=c, rho=rho)
+
+    @property
+    def _c(self) -> Array:
+        c: Array = self._arguments["center"]
+        return c
 
     @property
     def center(self) -> Array:
         """The centre c of the ball."""
-        center: Array = self._arguments["center"]
-        return center
+        return self._c.copy()
 
     def _project(self, v: Array, w: Array | None) -> Array:
-        c, rho, zeros = self.center, self.rho, np.zeros_like(v)
+        c, rho, zeros = self._c, self.rho, np.zeros_like(v)
         free = Simplex(v.size)._project(v, w)
         if np.abs(free - c).sum() <= 2 * rho:
             return free
@@ -427,7 +436,7 @@ class TVBall(MixtureSet):
         return np.asarray(c + a - b)
 
     def _maximize(self, L: Array) -> Array:
-        upper = self.center.copy()
+        upper = self.center
         upper[np.argmax(L)] += self.rho
         return _fill(np.zeros_like(L), np.minimum(upper, 1), np.argsort(-L, kind="stable"))
 
@@ -437,7 +446,7 @@ class TVBall(MixtureSet):
         Charging D a² + D b² for D (a − b)² is exact: it is no less, and equal where ab = 0, which
         every λ allows.
         """
-        z, rho, p = self.center, min(self.rho, 1.0), c.size
+        z, rho, p = self._c, min(self.rho, 1.0), c.size
         g = c - F @ (z @ F) - D * z
         theta = minimize_quadratic(
             np.concatenate((g, -g, [0.0])),
@@ -452,19 +461,21 @@ class TVBall(MixtureSet):
         return np.asarray(z + theta[:p] - theta[p:-1])
 
     def _contains(self, lam: Array, tol: float) -> bool:
-        return bool(np.abs(lam - self.center).sum() / 2 <= self.rho + tol)
+        return bool(np.abs(lam - self._c).sum() / 2 <= self.rho + tol)
 
     def _largest_square(self, a: Array) -> float:
-        return max(self._largest_square_at(a, j) for j in range(self.n_domains))
-
-    def _largest_square_at(self, a: Array, j: int) -> float:
-        lower, upper = np.zeros(self.n_domains), self.center.copy()
-        lower[j] = upper[j] = min(1.0, upper[j] + self.rho)
-        return _largest_square_on_box(a, lower, upper)
+        c, moved = self._c, np.minimum(self.rho, 1 - self._c)  # (p,): what can go to each domain
+        if c.size > ENUMERABLE:
+            return float(np.max(a * (c + moved) ** 2 + _chords_without(a * c, c, 1 - c - moved)))
+        pinned = np.diag(c + moved)  # row j: domain j has all it can get
+        upper = np.where(pinned > 0, pinned, c)
+        return max(_largest_square_on_box(a, *bounds) for bounds in zip(pinned, upper, strict=True))
 
     def _log_cover_size(self, epsilon: float) -> float:
-        p = self.n_domains
-        return min(_log_packing(p, 2 * self.rho, epsilon), _log_grid(p, epsilon / 2))
+        p, rho = self.n_domains, self.rho
+        if rho >= 1 - self._c.min():
+            return _log_grid(p, epsilon)
+        return min(_log_packing(p, 2 * rho, epsilon), _log_grid(p, epsilon / 2))
 
 
 @final
@@ -477,7 +488,7 @@ class Chi2Ball(MixtureSet):
     its like for λ − m̄, and the base; with the ball's own sizes the skewness is min(r, the base's),
     exact if the base's is, for it takes every value between its least and its largest.
     The cover is the least of two upper bounds: (p−1) log(1 + 4R/ε), R = √(r−1) ≥ ‖λ − m̄‖₁, by
-    packing as for `TVBall`, 0 for ε ≥ 2R; that of the base at ε/2.
+    packing as for `TVBall`, 0 for ε ≥ 2R; that of the base at ε/2, at ε if r leaves all of it.
 
     >>> Chi2Ball([1, 1, 2], 1.5).maximize([1.0, 0.0, 0.0]).round(6)
     array([0.556186, 0.147938, 0.295876])
@@ -491,9 +502,8 @@ class Chi2Ball(MixtureSet):
 
     def __init__(self, sizes: ArrayLike, r: float, base: MixtureSet | None = None) -> None:
         m = _positive("sizes", sizes, None if base is None else base.n_domains).copy()
-        if not 1 <= r < math.inf:
-            raise ValueError(f"r must be a finite number ≥ 1, found {r!r}: r = 1 is the point m̄")
-        self._freeze(m.size, sizes=m, r=float(r), base=Simplex(m.size) if base is None else base)
+        r = _number("r", r, "≥ 1, the largest skewness", lambda x: x >= 1)
+        self._freeze(m.size, sizes=m, r=r, base=Simplex(m.size) if base is None else base)
         least = 1 + self._chi2(self._least)
         if r < least * (1 - 1e-12):
             raise ValueError(
@@ -550,37 +560,19 @@ class Chi2Ball(MixtureSet):
         χ²(λ(ν)) falls to its least value d₀ on the base, about as 1/ν² above d₀: so the root is
         sought in f(ν) = √((r−1−d₀)/(χ²−d₀)) − 1, which is nearly linear.
         """
-        d0 = self._chi2(self._least)
-        room = self.r - 1 - d0
-        if room <= 4 * EPS * d0:
+        t, d0 = self.r - 1, self._chi2(self._least)
+        room, rounding = t - d0, 8 * EPS * (t + math.sqrt(t))
+        if room <= rounding:
             return self._least.copy()
+        if self._chi2(free) <= t + rounding:
+            return free
 
         def gap(lam: Array) -> float:
             return math.sqrt(room / max(self._chi2(lam) - d0, 1e-12 * room)) - 1
 
-        f_low = gap(free)
-        if f_low >= -1e-14:
-            return free
-        low, high = 0.0, scale
-        lam = path(high)
-        while (f_high := gap(lam)) < 0:
-            low, f_low, high = high, f_high, 16 * high
-            if high > 1e60 * scale:
-                return self._least.copy()
-            lam = path(high)
-        for k in range(200):
-            if f_high <= 1e-14 or high - low <= 4 * EPS * high or high <= 1e-18 * scale:
-                break
-            nu = low - f_low * (high - low) / (f_high - f_low)
-            if k % 3 == 2:
-                nu = math.sqrt(low * high) if low > 0 else high / 256
-            middle = path(nu)
-            f = gap(middle)
-            if f >= 0:
-                high, f_high, lam = nu, f, middle
-            else:
-                low, f_low = nu, f
-        return lam
+        tol = max(1e-14, rounding / room)
+        nu = rising_root(lambda nu: gap(path(nu)), gap(free), scale, tol)
+        return self._least.copy() if nu == math.inf else path(max(nu, 1e-18 * scale))
 
     def _contains(self, lam: Array, tol: float) -> bool:
         return self.base._contains(lam, tol) and 1 + self._chi2(lam) <= self.r * (1 + tol)
@@ -592,6 +584,8 @@ class Chi2Ball(MixtureSet):
         return min(self.base._largest_square(a), self.r * most, off**2)
 
     def _log_cover_size(self, epsilon: float) -> float:
+        if self.r >= self.base._largest_square(1 / self._reference):
+            return self.base._log_cover_size(epsilon)
         packing = _log_packing(self.n_domains, 2 * math.sqrt(self.r - 1), epsilon)
         return min(packing, self.base._log_cover_size(epsilon / 2))
 
@@ -609,11 +603,14 @@ def _minimize_on_box(
 
 
 def _fill(lower: Array, upper: Array, order: NDArray[np.intp]) -> Array:
-    """Raise λ from lower towards upper in the given order until Σ λ = 1."""
-    room = (upper - lower)[order]
-    before = np.cumsum(room) - room
+    """Raise λ from lower to upper in the given order until Σ λ = 1."""
+    rises = np.cumsum((upper - lower)[order])
+    k = int(np.searchsorted(rises, 1 - lower.sum()))
     lam = lower.copy()
-    lam[order] += np.clip(1 - lower.sum() - before, 0, room)
+    lam[order[:k]] = upper[order[:k]]
+    if k < lam.size:
+        j = order[k]
+        lam[j] = np.clip(lam[j] + 1 - lam.sum(), lower[j], upper[j])
     return lam
 
 
@@ -632,6 +629,19 @@ def _largest_square_on_box(a: Array, lower: Array, upper: Array) -> float:
     slopes = a * (lower + upper)
     lam = _fill(lower, upper, np.argsort(-slopes, kind="stable"))
     return float(np.sum(a * lower**2 + slopes * (lam - lower)))
+
+
+def _chords_without(slopes: Array, c: Array, mass: Array) -> Array:
+    """max Σ_{k≠j} slopes_k x_k over 0 ≤ x ≤ c, Σ_{k≠j} x_k = mass_j, for every j at once, (p,).
+
+    G(m), the same with j left in, fills the steepest first; without j it is G(m), or
+    G(m + c_j) − slopes_j c_j if that is less.
+    """
+    order = np.argsort(-slopes)
+    masses = np.concatenate(([0.0], np.cumsum(c[order])))
+    values = np.concatenate(([0.0], np.cumsum((slopes * c)[order])))
+    with_j = np.interp(mass + c, masses, values) - slopes * c
+    return np.minimum(np.interp(mass, masses, values), with_j)
 
 
 def _corners(lower: Array, upper: Array) -> Array:
@@ -665,10 +675,6 @@ def _log_packing(p: int, radius: float, epsilon: float) -> float:
     return math.inf if epsilon == 0 else (p - 1) * math.log1p(2 * radius / epsilon)
 
 
-def _over(epsilon: float, scale: float) -> float:
-    return math.inf if scale == 0 else epsilon / scale
-
-
 # Checks: every message names the argument, what was found and what to do.
 
 
@@ -680,7 +686,7 @@ def _array(name: str, value: ArrayLike) -> Array:
 
 
 def _finite(name: str, array: Array) -> Array:
-    if not np.isfinite(array).all():
+    if not math.isfinite(np.vdot(array, array)) and not np.isfinite(array).all():
         k = np.argwhere(~np.isfinite(array))[0]
         raise ValueError(f"{name} must be finite, found {array[tuple(k)]} at index {k}: remove it")
     return array
@@ -696,8 +702,8 @@ def _vector(name: str, value: ArrayLike, length: int | None = None) -> Array:
 
 def _matrix(name: str, value: ArrayLike, rows: int | None = None) -> Array:
     array = _array(name, value)
-    if array.ndim != 2 or array.size == 0 or rows not in (None, len(array)):
-        wanted = f"a non-empty matrix of {'some' if rows is None else rows} rows"
+    if array.ndim != 2 or rows not in (None, len(array)) or (rows is None and array.size == 0):
+        wanted = "a non-empty (n, p) matrix" if rows is None else f"a matrix of {rows} rows"
         raise ValueError(f"{name} must be {wanted}, found shape {array.shape}: stack the rows")
     return _finite(name, array)
 
@@ -733,6 +739,8 @@ def _normalized(name: str, array: Array) -> Array:
             f"{name} must be ≥ 0 and sum to 1, found minimum {array.min()} and sum {worst}: "
             "divide by the sum"
         )
+    if np.max(np.abs(sums - 1)) <= 64 * EPS:
+        return array.copy()  # so that a copy of a copy stays the same
     return np.asarray(array / sums)
 
 
@@ -750,6 +758,12 @@ def _bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Array]:
             "no mixture meets the bounds; loosen them"
         )
     return lower, upper
+
+
+def _number(name: str, value: float, wanted: str, holds: Callable[[float], bool]) -> float:
+    if not (isinstance(value, numbers.Real) and math.isfinite(value) and holds(value)):
+        raise ValueError(f"{name} must be a number {wanted}, found {value!r}")
+    return float(value)
 
 
 def _count(n_domains: int) -> int:

@@ -6,12 +6,18 @@ at which Σ λ = total. These functions trust their arguments; the sets in `mixt
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-ROUNDING = 4 * float(np.finfo(np.float64).eps)
+SMALL = 4096  # below this many numbers a sort costs no more than a few passes
+MANY = 64  # up to this many kinks are tried at once
+COUNTS = np.arange(1.0, SMALL + 1)
+ROUNDING = 64 * float(np.finfo(np.float64).eps)  # of a sum of up to 10⁶ numbers
 
 
 def project_simplex(v: Array) -> Array:
@@ -20,67 +26,134 @@ def project_simplex(v: Array) -> Array:
     >>> project_simplex(np.array([0.5, 0.75, -1.0]))
     array([0.375, 0.625, 0.   ])
     """
-    z = v - v.max()  # exact near the maximum, where λ lives: |v| may be 1e9
-    lam: Array = np.maximum(z - _threshold(z), 0)
-    support = lam > 0
-    lam[support] += (1 - lam.sum()) / np.count_nonzero(support)  # the rounding of τ, p times over
-    return np.maximum(lam, 0, out=lam)
+    top = v.max()  # v − top is exact near the top, where λ lives: |v| may be 1e9
+    if v.size <= SMALL:
+        return _descend(v - top)
+    part = v[:: max(16, -(-v.size // SMALL))]
+    bound = _threshold(part - top)  # τ of a part is at most τ of the whole
+    mask = v > np.nextafter(top + bound, -np.inf)
+    if 2 * np.count_nonzero(mask) > v.size:
+        return _descend(v - top)
+    lam = np.zeros(v.size)
+    kept = np.flatnonzero(mask)
+    lam[kept] = _descend(v[kept] - top)
+    return lam
+
+
+def _descend(z: Array) -> Array:
+    """λ = max(z − τ, 0) with Σ λ = 1, by Newton steps from the left of τ ≥ −1; overwrites z ≤ 0.
+
+    A step never passes the root and is exact on the right support (Michelot, 1986); Σ λ − 1 times
+    the size of the support falls at least fourfold, so the steps are few. Subtracting them one by
+    one leaves z as small as λ: nothing is lost to the rounding of τ.
+    """
+    step = _threshold(z) if z.size <= SMALL else max(-1.0, (np.add.reduce(z) - 1) / z.size)
+    lam = np.empty_like(z)
+    for _ in range(64):
+        z -= step
+        np.maximum(z, 0.0, out=lam)
+        excess = np.add.reduce(lam) - 1.0
+        if abs(excess) <= ROUNDING:
+            break
+        step = excess / np.count_nonzero(lam)
+    return lam
 
 
 def _threshold(z: Array) -> float:
-    """τ = max_S (Σ_S z − 1)/|S|, attained at the support S = {z > τ}.
-
-    Any S gives a lower bound, and entries below a lower bound leave for good (Michelot, 1986).
-    """
-    s = z[z > -1]
-    for _ in range(8):
-        tau = float(s.sum() - 1) / s.size
-        t = s[s > tau]
-        if t.size == s.size:
-            return tau
-        s = t
-    means = np.cumsum(np.sort(s)[::-1]) - 1
-    return float(np.max(means / np.arange(1, s.size + 1)))
+    """τ = (Σ_S z − 1)/|S| for the support S: the k largest entries z > (their sum − 1)/k."""
+    u = z.copy()
+    u.sort()
+    u = u[::-1]
+    if u.size > 64 and 64 * (u[0] - u[64]) > 1 and np.add.reduce(u[:64]) - 1 >= 64 * u[64]:
+        u = u[:64]  # τ is no less than the next entry: it and all below are out
+    sums = np.add.accumulate(u)
+    sums -= 1.0
+    k = int(np.count_nonzero(u * COUNTS[: u.size] > sums))
+    return float(sums[k - 1]) / k
 
 
 def project_box(v: Array, w: Array, lower: Array, upper: Array, total: float = 1.0) -> Array:
     """argmin ½ Σ w_k (λ_k − v_k)²  over  lower ≤ λ ≤ upper, Σ λ = total.
 
-    The second pass finds the part of τ that rounding took from the first: z is then of the size
-    of λ wherever λ is off its bounds, however large v was.
+    A second pass finds the part of τ that rounding took from the first: z is then of the size of
+    λ wherever λ is off its bounds, however large v was.
 
     >>> v, w, zeros = np.array([1.0, 0.0, 0.0]), np.array([1.0, 1.0, 3.0]), np.zeros(3)
     >>> project_box(v, w, zeros, np.array([0.6, 1.0, 1.0]))
     array([0.6, 0.3, 0.1])
     """
-    z = v - _multiplier(v, w, lower, upper, total) / w
-    z = z - _multiplier(z, w, lower, upper, total) / w
-    return np.clip(z, lower, upper)
+    for _ in range(4):
+        v = v - _multiplier(v, w, lower, upper, total) / w
+        lam: Array = np.clip(v, lower, upper)
+        if abs(float(lam.sum()) - total) <= ROUNDING * total:
+            break
+    return lam
 
 
 def _multiplier(z: Array, w: Array, lower: Array, upper: Array, total: float) -> float:
     """τ with Σ clip(z − τ/w, l, u) = total.
 
-    The sum falls with τ and is linear between its 2p kinks. Newton steps from τ = 0 alternate
-    with the median of the kinks that are left, so at most 2 log₂(2p) sums are needed.
+    The sum falls with τ and is linear between its 2p kinks: halve their number until τ is known
+    to lie between two neighbours. An entry whose kinks are both behind is settled, at l, at u or
+    on its slope, and leaves; so the work is a small multiple of p.
     """
-    highs, lows = w * (z - upper), w * (z - lower)  # λ = u below the first, λ = l above the second
-    kinks = np.concatenate((highs, lows))
-    left, right = float(kinks.min()), float(kinks.max())
-    tau, newton = min(max(0.0, left), right), True
-    while True:
-        lam = np.clip(z - tau / w, lower, upper)
-        excess = float(lam.sum()) - total
-        if abs(excess) <= ROUNDING * total:
-            return tau
-        left, right = (tau, right) if excess > 0 else (left, tau)
-        kinks = kinks[(kinks > left) & (kinks < right)]
-        slope = float(np.sum(1 / w, where=(highs <= left) & (right <= lows)))
-        if kinks.size == 0:
-            return tau + excess / slope if slope > 0 else tau
-        if newton:
-            slope = float(np.sum(1 / w, where=(highs < tau) & (tau < lows)))
-            tau += excess / slope if slope > 0 else np.inf
-        newton = not newton
-        if newton or not left < tau < right:
-            tau = float(np.partition(kinks, kinks.size // 2)[kinks.size // 2])
+    leaves, lands = w * (z - upper), w * (z - lower)  # the kinks: τ where λ leaves u, meets l
+    left, right = -math.inf, math.inf
+    fixed, slope = -total, 0.0  # settled entries add up to fixed − slope τ
+    while z.size:
+        kinks = np.concatenate((leaves, lands))
+        kinks = kinks[(left < kinks) & (kinks < right)]
+        if kinks.size > MANY:
+            kinks = np.partition(kinks, kinks.size // 2)[kinks.size // 2, None]
+        at = kinks[:, None]  # (kinks, 1) against (entries,)
+        lam = np.where(at < lands, np.clip(z - at / w, lower, upper), lower)
+        below = lam.sum(axis=1) + fixed - slope * kinks > 0
+        right = min(right, kinks.min(where=~below, initial=right))
+        left = max(left, kinks.max(where=below & (kinks < right), initial=left))
+        at_l, at_u = lands <= left, right <= leaves
+        free = (leaves <= left) & (right <= lands)
+        fixed += lower[at_l].sum() + upper[at_u].sum() + z[free].sum()
+        slope += float(np.sum(1 / w[free]))
+        rest = ~(at_l | at_u | free)
+        z, w, lower, upper, leaves, lands = (a[rest] for a in (z, w, lower, upper, leaves, lands))
+    if slope > 0:
+        return float(min(max(fixed / slope, left), right))
+    return float(right if right < math.inf else left)
+
+
+def rising_root(f: Callable[[float], float], f_low: float, guess: float, tol: float) -> float:
+    """ν > 0 with 0 ≤ f(ν) ≤ tol for a rising f that is nearly linear, f(0) = f_low < 0.
+
+    Secants, first outwards until f ≥ 0, then inwards; an end kept twice has its f scaled down
+    (Anderson and Björck, 1973), and now and then the bracket is cut in ratio, whatever f does.
+    Returns the smallest ν seen with f ≥ 0: 0.0 or inf if the root is below 10⁻¹⁸ or above 10⁴⁰
+    guesses.
+
+    >>> round(rising_root(lambda nu: nu**2 - 2, -2.0, 1.0, 1e-15), 12)
+    1.414213562373
+    """
+    low, high, f_high, nu = 0.0, math.inf, math.inf, guess
+    side = 0
+    for k in range(200):
+        value = f(nu)
+        if value >= 0:
+            f_low *= max(1 - value / f_high, 0.1) if side > 0 else 1.0
+            high, f_high, side = nu, value, 1
+        elif high < math.inf:
+            f_high *= max(1 - value / f_low, 0.1) if side < 0 else 1.0
+            low, f_low, side = nu, value, -1
+        else:
+            ahead = (nu - low) * value / (f_low - value) if value > f_low else math.inf
+            low, f_low = nu, value
+            nu += min(max(1.5 * ahead, nu), 1e4 * nu)
+            if nu > 1e40 * guess:
+                return math.inf
+            continue
+        if 0 <= value <= tol or low >= high * (1 - 1e-15):
+            return high
+        if high <= 1e-18 * guess:
+            return 0.0
+        nu = low - f_low * (high - low) / (f_high - f_low)
+        if k % 5 == 4:
+            nu = math.sqrt(low * high) if low > 0 else high / 256
+    return high
