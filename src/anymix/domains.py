@@ -187,8 +187,10 @@ class LinearDomains:
             self._keys(np.arange(self.n_rows)), return_index=True, return_inverse=True
         )
         keep = first[group]  # the row that stands for each row
-        odd = np.flatnonzero(~self._equal(np.arange(self.n_rows), keep))  # a key shared by chance
-        keep[odd] = odd
+        others = np.flatnonzero(keep != np.arange(self.n_rows))
+        for part in np.array_split(others, 1 + len(others) // 8192):
+            odd = part[~self._equal(part, keep[part])]  # keys equal by chance
+            keep[odd] = odd
         kept, group = np.unique(keep, return_inverse=True)
         coo = self.average.tocoo()
         average = sparse.csc_array(
@@ -213,7 +215,8 @@ class LinearDomains:
             m = int(ends[k + 1] - ends[k])
             count = min(m, max(30, int(np.ceil(fraction * m))))
             picks.append(csr.indices[ends[k] + (np.arange(count) * m) // count])
-        rows = np.unique(np.concatenate(picks))
+        rows = np.concatenate(picks)
+        rows = np.sort(rows) if self._is_partition else np.unique(rows)
         average = self.average[:, rows].tocsc()
         totals = np.asarray(average.sum(axis=1)).ravel()
         average.data /= totals[average.indices]
@@ -257,23 +260,22 @@ class LinearDomains:
     def _keys(self, rows: NDArray[np.intp]) -> Array:
         """A random linear function of (row, target, domains): equal rows have equal keys."""
         rng = np.random.default_rng(0)
-        key = np.asarray(self.X[rows] @ rng.normal(size=self.n_features))
+        X = self.X if len(rows) == self.n_rows else self.X[rows]
+        key = np.asarray(X @ rng.normal(size=self.n_features))
         key += rng.normal() * self.y[rows]
-        shape = self.average.copy()
+        shape = self.average[:, rows]
         shape.data = np.ones_like(shape.data)
-        key += np.asarray(shape.T[rows] @ rng.normal(size=self.n_domains))
+        key += np.asarray(shape.T @ rng.normal(size=self.n_domains))
         return key
 
     def _equal(self, a: NDArray[np.intp], b: NDArray[np.intp]) -> NDArray[np.bool_]:
         same: NDArray[np.bool_] = self.y[a] == self.y[b]
-        shape = self.average.T.tocsr()
-        shape.data = np.ones_like(shape.data)
-        for table in (self.X, shape):
-            if sparse.issparse(table):
-                same &= np.asarray(abs(table[a] - table[b]).sum(axis=1)).ravel() == 0
-            else:
-                same &= (table[a] == table[b]).all(axis=1)
-        return same
+        if sparse.issparse(self.X):
+            same &= np.asarray(abs(self.X[a] - self.X[b]).sum(axis=1)).ravel() == 0
+        else:
+            same &= (self.X[a] == self.X[b]).all(axis=1)
+        domains_a, domains_b = self.average[:, a] != 0, self.average[:, b] != 0
+        return same & (np.asarray((domains_a != domains_b).sum(axis=0)).ravel() == 0)
 
     # -- checks --------------------------------------------------------------------------------
 
@@ -411,9 +413,8 @@ class Evaluation:
 
     def hessian_diagonal(self, mixture: Array) -> Array:
         """The diagonal of the Hessian, (n_parameters,)."""
-        h = self._curvature if self.problem.n_scores == 1 else self._curvature * (1 - self._curvature)
-        X = self.problem.X
-        h = _scale_rows(h, self._weights(mixture))
+        X, h = self.problem.X, self._curvature
+        h = _scale_rows(h if h.ndim == 1 else h * (1 - h), self._weights(mixture))
         parts = np.asarray((X.power(2) if sparse.issparse(X) else X * X).T @ h)
         parts = parts.T.reshape(self.problem.n_scores, -1)
         if self.problem.intercept:
@@ -435,7 +436,11 @@ class Evaluation:
         with no step or outside the domain of ℓ*, ℓ' after the best change of intercept. `scale`
         shrinks α towards 0.
         """
-        problem, c = self.problem, self._weights(mixture)
+        c = self._weights(mixture)
+        rows = np.flatnonzero(c)
+        if 0 < 2 * len(rows) < len(c):  # most rows are in domains that the mixture does not weigh
+            return self._restricted(rows).dual(mixture, step, scale)
+        problem = self.problem
         if step is not None and problem.loss.is_smooth:
             alpha = scale * (self.slope + self._bend(self._along(step)))
             value = _weighted_sum(c, problem.loss.conjugate(alpha, problem.y))
@@ -444,6 +449,10 @@ class Evaluation:
         alpha = scale * self._centred_slope(c)
         value = _weighted_sum(c, problem.loss.conjugate(alpha, problem.y))
         return -value, problem.pull_back(_scale_rows(alpha, c))
+
+    def _restricted(self, rows: NDArray[np.intp]) -> Evaluation:
+        problem = self.problem._with_rows(rows, self.problem.average[:, rows])
+        return Evaluation(problem, self.w, self.scores[rows])
 
     def _centred_slope(self, c: Array) -> Array:
         """ℓ' after the intercept change that makes Σ c_i ℓ'_i = 0: Newton, O(n) a step.

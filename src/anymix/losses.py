@@ -153,18 +153,27 @@ class CrossEntropy(Loss):
         return float(np.logaddexp(0.0, worst))
 
 
-def _binary(z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
-    e = np.exp(-np.abs(z))  # in (0, 1], never overflows
-    value = np.maximum(z, 0)
-    value -= y * z  # before the small term, which would drown in z
-    value += np.log1p(e)
+def _binary(z: Array, y: NDArray[Any], order: int, chunk: int = 16384) -> tuple[Array, ...]:
+    """log(1 + eᵐ) of m = s z, s = ±1, and its derivatives, chunk by chunk to stay in cache."""
+    out = tuple(np.empty_like(z) for _ in range(order + 1))
+    for start in range(0, len(z), chunk):
+        part = slice(start, start + chunk)
+        for whole, piece in zip(out, _binary_chunk(z[part], y[part], order), strict=True):
+            whole[part] = piece
+    return out
+
+
+def _binary_chunk(z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
+    s = 1.0 - 2.0 * y
+    m = s * z
+    e = np.exp(-np.abs(m))  # in (0, 1], never overflows
+    value = np.log1p(e)
+    value += np.maximum(m, 0)
     if order == 0:
         return (value,)
-    e1 = 1 / (1 + e)
-    sigma = np.where(z >= 0, e1, e * e1)
-    if order == 1:
-        return value, sigma - y
-    return value, sigma - y, e * e1 * e1
+    large = 1 / (1 + e)
+    small = e * large  # the smaller of the two probabilities
+    return (value, s * np.where(m >= 0, large, small), small * large)[: order + 1]
 
 
 def _softmax(z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
