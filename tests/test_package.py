@@ -1,0 +1,86 @@
+import importlib.metadata
+import importlib.resources
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import anymix
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+BLOCK_EXTRAS = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"torch", "flwr", "ray", "plotly", "matplotlib"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def run_python(code: str) -> str:
+    """What a fresh interpreter prints; its error output shows when it fails."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_public_name_works_without_the_extras() -> None:
+    run_python(BLOCK_EXTRAS + "from anymix import *; import anymix.cli")
+
+
+def test_the_block_used_above_blocks() -> None:
+    with pytest.raises(AssertionError, match="No module named 'matplotlib'"):
+        run_python(BLOCK_EXTRAS + "import matplotlib")
+
+
+def test_import_is_light() -> None:
+    loaded = set(run_python("import anymix, sys; print(*sys.modules)").split())
+    extras = {"torch", "flwr", "ray", "plotly", "matplotlib", "pandas", "polars"}
+    assert not loaded & (extras | {"numba", "sklearn", "rich", "typer"})
+
+
+def test_at_most_thirty_public_names() -> None:
+    assert len(anymix.__all__) <= 30
+    assert len(set(anymix.__all__)) == len(anymix.__all__)
+    assert set(anymix.__all__) <= set(dir(anymix))
+
+
+@pytest.mark.parametrize("name", anymix.__all__)
+def test_every_public_name_is_explained_with_an_example(name: str) -> None:
+    documentation = getattr(anymix, name).__doc__  # its own, not an inherited one
+    assert documentation is not None
+    assert ">>> " in documentation
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'anymix' has no attribute 'Simplexx'"):
+        getattr(anymix, "Simplexx")  # noqa: B009 - a plain access is a type error
+
+
+def test_version_is_that_of_the_distribution() -> None:
+    assert anymix.__version__ == importlib.metadata.version("anymix")
+
+
+def test_types_are_shipped() -> None:
+    assert importlib.resources.files("anymix").joinpath("py.typed").is_file()
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs(script: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
