@@ -12,6 +12,7 @@ array([0.6931, 0.6931])
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from anymix.adversary import Adversary
 from anymix.certificates import Certificate, certify
 from anymix.domains import LinearDomains
 from anymix.exact import Solution, solve
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Adversary",
     "AgnosticClassifier",
     "AgnosticClassifierCV",
     "AgnosticRegressor",
