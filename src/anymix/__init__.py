@@ -31,12 +31,8 @@ from anymix.mixtures import (
 from anymix.penalties import Chi2Penalty, DirichletPrior
 
 if TYPE_CHECKING:
-    from anymix.estimators import (
-        AgnosticClassifier,
-        AgnosticClassifierCV,
-        AgnosticRegressor,
-        agnostic_scorer,
-    )
+    from anymix.estimators import AgnosticClassifier, AgnosticRegressor
+    from anymix.selection import AgnosticClassifierCV, agnostic_scorer
 
 __version__ = "0.1.0"
 
@@ -69,13 +65,18 @@ __all__ = [
 ]
 
 # Importing scikit-learn takes longer than all the rest, so its names arrive when first asked for.
-_ESTIMATORS = {"AgnosticClassifier", "AgnosticClassifierCV", "AgnosticRegressor", "agnostic_scorer"}
+_LATER = {
+    "AgnosticClassifier": "anymix.estimators",
+    "AgnosticRegressor": "anymix.estimators",
+    "AgnosticClassifierCV": "anymix.selection",
+    "agnostic_scorer": "anymix.selection",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ESTIMATORS:
+    if name not in _LATER:
         raise AttributeError(f"module 'anymix' has no attribute {name!r}")
-    return getattr(import_module("anymix.estimators"), name)
+    return getattr(import_module(_LATER[name]), name)
 
 
 def __dir__() -> list[str]:
