@@ -207,18 +207,22 @@ class LinearDomains:
         """
         if not 0 < fraction <= 1:
             raise ValueError(f"fraction is {fraction}; give a number in (0, 1]")
-        csr = self.average.tocsr()
-        csr.eliminate_zeros()  # rows of sample weight 0 cannot stand for others
-        ends = csr.indptr
-        picks = []
-        for k in range(self.n_domains):
-            m = int(ends[k + 1] - ends[k])
-            count = min(m, max(30, int(np.ceil(fraction * m))))
-            picks.append(csr.indices[ends[k] + (np.arange(count) * m) // count])
-        rows = np.concatenate(picks)
-        rows = np.sort(rows) if self._is_partition else np.unique(rows)
-        average = self.average[:, rows].tocsc()
-        totals = np.asarray(average.sum(axis=1)).ravel()
+        m = np.diff(self._by_domain.indptr)
+        return self._only(self._spaced(np.minimum(m, np.maximum(30, np.ceil(fraction * m)))))
+
+    def _spaced(self, counts: Array) -> NDArray[np.intp]:
+        """counts[k] evenly spaced rows of every domain k, in the order of the rows."""
+        ends, counts = self._by_domain.indptr, counts.astype(np.int64)
+        m = np.repeat(np.diff(ends), counts)
+        place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        places = np.repeat(ends[:-1], counts) + place * m // np.repeat(counts, counts)
+        rows = self._by_domain.indices[places]
+        return np.sort(rows) if self._is_partition else np.unique(rows)
+
+    def _only(self, rows: NDArray[np.intp]) -> LinearDomains:
+        """These rows standing for all: shares made to sum to 1 again in every domain left."""
+        average = self.average[:, rows]
+        totals = np.bincount(average.indices, weights=average.data, minlength=self.n_domains)
         average.data /= totals[average.indices]
         return self._with_rows(rows, average)
 
@@ -243,18 +247,21 @@ class LinearDomains:
         return bool(np.all(np.diff(self.average.indptr) == 1))
 
     @cached_property
-    def _domain_rows(self) -> list[tuple[NDArray[np.intp], Array]]:
-        """Rows and their shares a_ki, domain by domain."""
+    def _by_domain(self) -> sparse.csr_array:
+        """The shares a_ki, domain by domain; rows of weight 0 left out."""
         csr = self.average.tocsr()
-        cuts = csr.indptr[1:-1]
-        return list(zip(np.split(csr.indices, cuts), np.split(csr.data, cuts), strict=True))
+        csr.eliminate_zeros()
+        return csr
 
     @cached_property
     def _wide(self) -> sparse.csr_array:
         """X with column j of a row of domain k moved to k d + j: its pull-back is the Jacobian."""
-        k = np.repeat(self.average.indices, np.diff(self.X.indptr)).astype(np.int64)
-        columns = k * self.n_features + self.X.indices
         shape = (self.n_rows, self.n_domains * self.n_features)
+        kind = np.int32 if shape[1] < 2**31 else np.int64
+        columns = np.repeat(
+            self.average.indices.astype(kind) * kind(self.n_features), np.diff(self.X.indptr)
+        )
+        columns += self.X.indices
         return sparse.csr_array((self.X.data, columns, self.X.indptr), shape=shape)
 
     def _keys(self, rows: NDArray[np.intp]) -> Array:
@@ -360,62 +367,81 @@ class Evaluation:
 
     def _domain_gradient(self, k: int) -> Array:
         problem = self.problem
-        indices, shares = problem._domain_rows[k]
-        rows = _as_slice(indices)
+        part = slice(*problem._by_domain.indptr[k : k + 2])
+        shares = problem._by_domain.data[part]
+        rows = _as_slice(problem._by_domain.indices[part])
         v = self.slope[rows] * shares[:, None]
         parts = np.asarray(problem.X[rows].T @ v).T
         if problem.intercept:
             parts = np.column_stack([parts, v.sum(axis=0)])
         return parts.ravel()
 
-    def hessian(self, mixture: Array) -> Array:
-        """∇² Σ λ_k L_k, dense; rows of domains with λ_k = 0 are not read."""
-        c = self._weights(mixture)
-        rows = np.flatnonzero(c)
-        if len(rows) > 0.7 * len(c):
-            rows = np.arange(len(c))
-        if self.problem.n_scores == 1:
-            return self._gram(rows, c * self._curvature)
-        size = self.problem.n_features + self.problem.intercept
-        blocks = np.empty((self.problem.n_scores, size, self.problem.n_scores, size))
-        for a, b in _pairs(self.problem.n_scores):
-            p_a, p_b = self._curvature[:, a], self._curvature[:, b]
-            h = c * p_a * (1 - p_a) if a == b else -c * p_a * p_b
-            blocks[a, :, b, :] = blocks[b, :, a, :] = self._gram(rows, h)
-        return blocks.reshape(self.problem.n_parameters, -1)
+    def hessian(self, mixture: Array, n_rows: int | None = None) -> Array:
+        """∇² Σ λ_k L_k, dense; with n_rows, estimated from about so many rows.
 
-    def _gram(self, rows: NDArray[np.intp], h: Array) -> Array:
-        """Σ_i h_i (x_i, 1)(x_i, 1)ᵀ over the given rows."""
-        problem = self.problem
-        d = problem.n_features
-        gram = np.empty((d + problem.intercept, d + problem.intercept))
-        if sparse.issparse(problem.X):
-            X = problem.X[rows] if len(rows) < problem.n_rows else problem.X
-            weighted = X.multiply(h[rows][:, None]).tocsr()
-            gram[:d, :d] = (X.T @ weighted).todense()
-            column = X.T @ h[rows]
-        else:
-            gram[:d, :d], column = _dense_gram(problem.X, rows, h)
-        if problem.intercept:
-            gram[d, :d] = gram[:d, d] = column
-            gram[d, d] = h[rows].sum()
-        return gram
+        These are spaced evenly in every domain, λ_k n_rows of them: m rows for D parameters give
+        a Hessian that is right to √(D/m).
+        """
+        here = self._active(mixture) if n_rows is None else self._thinned(mixture, n_rows)
+        c, K = here._weights(mixture), here.problem.n_scores
+        if K == 1:
+            return here._gram(c * here._curvature)
+        size = here.problem.n_features + here.problem.intercept
+        blocks = np.empty((K, size, K, size))
+        for a, b in _pairs(K):
+            p_a, p_b = here._curvature[:, a], here._curvature[:, b]
+            h = c * p_a * (1 - p_a) if a == b else -c * p_a * p_b
+            blocks[a, :, b, :] = blocks[b, :, a, :] = here._gram(h)
+        return blocks.reshape(K * size, K * size)
 
     def hessian_blocks(self, mixture: Array, n_rows: int) -> list[Array]:
-        """The diagonal blocks of the Hessian, one a score, estimated from n_rows spaced rows."""
-        c = self._weights(mixture)
-        rows = np.flatnonzero(c)
-        rows = rows[:: max(1, len(rows) // n_rows)]
-        c = c * (c.sum() / c[rows].sum())
-        if self.problem.n_scores == 1:
-            return [self._gram(rows, c * self._curvature)]
-        return [self._gram(rows, c * p * (1 - p)) for p in self._curvature.T]
+        """The diagonal blocks of the Hessian, one a score, estimated from about n_rows rows."""
+        here = self._thinned(mixture, n_rows)
+        c, h = here._weights(mixture), here._curvature
+        if h.ndim == 1:
+            return [here._gram(c * h)]
+        return [here._gram(c * p * (1 - p)) for p in h.T]
+
+    def _gram(self, h: Array) -> Array:
+        """Σ_i h_i (x_i, 1)(x_i, 1)ᵀ."""
+        X, d = self.problem.X, self.problem.n_features
+        gram = np.empty((d + self.problem.intercept, d + self.problem.intercept))
+        if sparse.issparse(X):
+            gram[:d, :d] = (X.T @ X.multiply(h[:, None]).tocsr()).todense()
+            column = X.T @ h
+        else:
+            gram[:d, :d], column = _dense_gram(X, h)
+        if self.problem.intercept:
+            gram[d, :d] = gram[:d, d] = column
+            gram[d, d] = h.sum()
+        return gram
+
+    def _active(self, mixture: Array) -> Evaluation:
+        """The same with only the rows that the mixture weighs, where these are the lesser part."""
+        rows = np.flatnonzero(self._weights(mixture))
+        if len(rows) == 0 or 2 * len(rows) > self.problem.n_rows:
+            return self
+        problem = self.problem._with_rows(rows, self.problem.average[:, rows])
+        return Evaluation(problem, self.w, self.scores[rows])
+
+    def _thinned(self, mixture: Array, n_rows: int) -> Evaluation:
+        """The same with about n_rows rows that stand for all the mixture weighs."""
+        m = np.diff(self.problem._by_domain.indptr)
+        counts = np.minimum(m, np.ceil(n_rows * mixture))
+        if 2 * counts.sum() > m[mixture > 0].sum():
+            return self._active(mixture)
+        rows = self.problem._spaced(counts)
+        return Evaluation(self.problem._only(rows), self.w, self.scores[rows])
 
     def hessian_diagonal(self, mixture: Array) -> Array:
         """The diagonal of the Hessian, (n_parameters,)."""
         X, h = self.problem.X, self._curvature
         h = _scale_rows(h if h.ndim == 1 else h * (1 - h), self._weights(mixture))
-        parts = np.asarray((X.power(2) if sparse.issparse(X) else X * X).T @ h)
+        if sparse.issparse(X):
+            squares = sparse.csr_array((X.data**2, X.indices, X.indptr), shape=X.shape)
+            parts = np.asarray(squares.T @ h)
+        else:
+            parts = np.einsum("ij,ij,i...->j...", X, X, h)
         parts = parts.T.reshape(self.problem.n_scores, -1)
         if self.problem.intercept:
             parts = np.column_stack([parts, h.sum(axis=0).reshape(-1, 1)])
@@ -436,11 +462,10 @@ class Evaluation:
         with no step or outside the domain of ℓ*, ℓ' after the best change of intercept. `scale`
         shrinks α towards 0.
         """
-        c = self._weights(mixture)
-        rows = np.flatnonzero(c)
-        if 0 < 2 * len(rows) < len(c):  # most rows are in domains that the mixture does not weigh
-            return self._restricted(rows).dual(mixture, step, scale)
-        problem = self.problem
+        active = self._active(mixture)
+        if active is not self:
+            return active.dual(mixture, step, scale)
+        problem, c = self.problem, self._weights(mixture)
         if step is not None and problem.loss.is_smooth:
             alpha = scale * (self.slope + self._bend(self._along(step)))
             value = _weighted_sum(c, problem.loss.conjugate(alpha, problem.y))
@@ -449,10 +474,6 @@ class Evaluation:
         alpha = scale * self._centred_slope(c)
         value = _weighted_sum(c, problem.loss.conjugate(alpha, problem.y))
         return -value, problem.pull_back(_scale_rows(alpha, c))
-
-    def _restricted(self, rows: NDArray[np.intp]) -> Evaluation:
-        problem = self.problem._with_rows(rows, self.problem.average[:, rows])
-        return Evaluation(problem, self.w, self.scores[rows])
 
     def _centred_slope(self, c: Array) -> Array:
         """ℓ' after the intercept change that makes Σ c_i ℓ'_i = 0: Newton, O(n) a step.
@@ -558,21 +579,17 @@ def _as_slice(rows: NDArray[np.intp]) -> slice | NDArray[np.intp]:
     return rows
 
 
-def _dense_gram(
-    X: Array, rows: NDArray[np.intp], h: Array, chunk: int = 1024
-) -> tuple[Array, Array]:
+def _dense_gram(X: Array, h: Array, chunk: int = 1024) -> tuple[Array, Array]:
     """Σ h_i x_i x_iᵀ and Σ h_i x_i in chunks that stay in cache; SᵀS costs half of Xᵀ(hX)."""
     d = X.shape[1]
     gram, column = np.zeros((d, d)), np.zeros(d)
     positive = bool(np.all(h >= 0))
     root = np.sqrt(h) if positive else h
-    every = len(rows) == len(X)
-    for start in range(0, len(rows), chunk):
-        part: Any = slice(start, start + chunk) if every else rows[start : start + chunk]
-        block = X[part]
-        scaled = block * root[part][:, None]
+    for start in range(0, len(X), chunk):
+        block, r = X[start : start + chunk], root[start : start + chunk]
+        scaled = block * r[:, None]
         gram += scaled.T @ (scaled if positive else block)
-        column += scaled.T @ root[part] if positive else scaled.sum(axis=0)
+        column += scaled.T @ r if positive else scaled.sum(axis=0)
     return gram, column
 
 

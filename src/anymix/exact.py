@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,8 @@ def _solve(
     if objective.norm == "plain" and objective.gamma > 0:
         objective = replace(objective, smoothing=0.01 * tol / objective.gamma)
     w, mixture = _start(problem, objective, start)
-    solution = _iterate(problem, objective, w, mixture, tol, max_iter, watch)
+    iterates = islice(_sqp(problem, objective, w, mixture), max_iter)
+    solution = _certified(objective, iterates, tol, watch)
     if not solution.converged:
         _warn(solution, tol)
     return solution
@@ -147,8 +149,10 @@ def _start(
         if coarse.n_rows < 0.5 * problem.n_rows:
             w, mixture = _start(coarse, objective, None)
             noise = problem.n_parameters / coarse.n_rows  # no need to solve a sample any better
-            rough = _iterate(coarse, objective, w, mixture, 0.1 * noise, 30, lambda _: None)
-            return rough.w, rough.mixture
+            for at in islice(_sqp(coarse, objective, w, mixture), 30):
+                if at.expected <= 0.1 * noise:
+                    break
+            return at.there.w, at.mixture
     return np.zeros(problem.n_parameters), objective.mixtures.center
 
 
@@ -160,52 +164,78 @@ def _centred(problem: Oracle, w: Array) -> Array:
     return (blocks - blocks.mean(axis=0)).ravel()
 
 
-def _iterate(
-    problem: Oracle,
-    objective: Objective,
-    w: Array,
-    mixture: Array,
-    tol: float,
-    max_iter: int,
-    watch: Callable[[Record], None],
-) -> Solution:
-    """SQP from (w, λ) until the gap is at most tol or nothing lowers the objective any more."""
+@dataclass(frozen=True)
+class _Iterate:
+    """One step of the method: from `here` along `step` to `there`, and the λ that chose it."""
+
+    here: Here
+    there: Here  # `here` itself when nothing goes down any more
+    step: Array
+    mixture: Array
+    upper: float  # the objective at `there`
+    model: float  # what the quadratic model promised for `here` + `step`
+    expected: float  # the decrease it promised
+
+
+def _sqp(problem: Oracle, objective: Objective, w: Array, mixture: Array) -> Iterator[_Iterate]:
+    """The iterates from (w, λ), until nothing lowers the objective any more."""
     here = problem.at(w)
     jacobian, upper = here.jacobian(), objective.upper(here)
-    lower, proof = -np.inf, mixture  # the best lower value and the λ that proves it
     curvature = _choose_curvature(problem, objective)
-    wait, history = 0, []
-    for n_iter in range(1, max_iter + 1):
-        tol = max(tol, 1e-13 * abs(upper))  # no gap is smaller than rounding
+    while True:
         curvature.update(here, mixture)
         program = _Program(objective, curvature, jacobian, here.w)
         step, target, model = program.solve(here.losses, mixture)
         there, new_upper = _search(program, here, step, mixture, upper, upper - model)
-        wait -= 1
-        if there is here or (abs(new_upper - model) <= 3 * tol and wait <= 0):
-            bound = _lower(objective, here, target, step)
-            lower, proof = max((lower, proof), (bound, target), key=lambda pair: pair[0])
-            wait = curvature.patience
-        history.append(_record(n_iter, new_upper, lower, there))
+        yield _Iterate(here, there, step, target, new_upper, model, upper - model)
+        if there is here:
+            return
+        new_jacobian = there.jacobian()
+        curvature.learn(here, there, (new_jacobian - jacobian).T @ target)
+        here, jacobian, upper, mixture = there, new_jacobian, new_upper, target
+
+
+def _certified(
+    objective: Objective,
+    iterates: Iterator[_Iterate],
+    tol: float,
+    watch: Callable[[Record], None],
+) -> Solution:
+    """Follow the iterates until the gap is at most tol, or to their end."""
+    lower, proof = -np.inf, None  # the best lower value and the λ that proves it
+    history: list[Record] = []
+    tried = np.inf  # the decrease expected when a proof was last tried
+    for n_iter, at in enumerate(iterates, 1):
+        tol = max(tol, 1e-13 * abs(at.upper))  # no gap is smaller than rounding
+        close = abs(at.upper - at.model) <= 3 * tol and at.expected <= 0.25 * tried
+        if close or at.there is at.here:
+            bound, tried = _lower(objective, at), at.expected
+            if bound > lower or proof is None:
+                lower, proof = bound, at.mixture
+        history.append(_record(n_iter, at, lower))
         watch(history[-1])
-        done = new_upper - lower <= tol or there is here
-        if not done:
-            new_jacobian = there.jacobian()
-            curvature.learn(here, there, (new_jacobian - jacobian).T @ target)
-            jacobian = new_jacobian
-        here, upper, mixture = there, new_upper, target
-        if done:
+        if at.upper - lower <= tol:
             break
-    certificate = Certificate(upper, lower)
+    if proof is None:
+        lower, proof = _lower(objective, at), at.mixture
+    certificate = Certificate(at.upper, lower)
     return Solution(
-        here.w, proof, here.losses, upper, certificate, n_iter, history, certificate.gap <= tol
+        w=at.there.w,
+        mixture=proof,
+        domain_losses=at.there.losses,
+        objective=at.upper,
+        certificate=certificate,
+        n_iter=n_iter,
+        history=history,
+        converged=certificate.gap <= tol,
     )
 
 
-def _lower(objective: Objective, here: Here, mixture: Array, step: Array) -> float:
+def _lower(objective: Objective, at: _Iterate) -> float:
+    step = at.step
     if objective.gamma == 0:  # then only an exact Newton step for this mixture proves anything
-        step = newton_step(objective, here, mixture)
-    return objective.lower(here, mixture, step)
+        step = newton_step(objective, at.here, at.mixture)
+    return objective.lower(at.here, at.mixture, step)
 
 
 @dataclass
@@ -287,14 +317,13 @@ def _choose_curvature(problem: Oracle, objective: Objective) -> Any:
 class _Newton:
     """H = ∇²Φ(w, λ) itself."""
 
-    patience = 0  # iterations to go on after a certificate that was not tight enough
-
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
+        self.n_rows = 400 * len(objective.penalized)
 
     def update(self, here: Here, mixture: Array) -> None:
-        """H at (w, λ)."""
-        hessian = here.hessian(mixture)
+        """H at (w, λ), from rows enough to be right to about 5 %."""
+        hessian = here.hessian(mixture, self.n_rows)
         self.objective.add_regularizer_hessian(here.w, hessian)
         self.cholesky, _ = damped_cholesky(hessian)
 
@@ -316,7 +345,6 @@ class _Newton:
 class _LimitedMemory:
     """H by L-BFGS: the last steps s and gradient changes y of the Lagrangian, over P ≈ H."""
 
-    patience = 2
     refresh = (0, 10, 40)  # iterations at which P is made anew, as the iterates settle
     memory = 30
 
@@ -406,13 +434,13 @@ def _ridge(objective: Objective, w: Array) -> float:
     return objective.gamma / max(float(np.linalg.norm(w[objective.penalized])), 1e-3)
 
 
-def _record(n_iter: int, upper: float, lower: float, here: Here) -> Record:
+def _record(n_iter: int, at: _Iterate, lower: float) -> Record:
     return {
         "iteration": n_iter,
-        "upper": upper,
+        "upper": at.upper,
         "lower": lower,
-        "gap": upper - lower,
-        "worst_domain": int(np.argmax(here.losses)),
+        "gap": at.upper - lower,
+        "worst_domain": int(np.argmax(at.there.losses)),
     }
 
 

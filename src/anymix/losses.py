@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import xlogy
 
 Array = NDArray[np.float64]
 
@@ -134,12 +133,11 @@ class CrossEntropy(Loss):
         if alpha.ndim == 1:
             p = alpha + y
             inside = (p >= 0) & (p <= 1)
-            p = np.where(inside, p, 0.0)
-            return np.where(inside, xlogy(p, p) + xlogy(1 - p, 1 - p), np.inf)
+            return np.where(inside, _p_log_p(p) + _p_log_p(1 - p), np.inf)
         p = alpha.copy()
         p[np.arange(len(y)), y] += 1
         inside = np.all(p >= 0, axis=1) & (np.abs(alpha.sum(axis=1)) <= 1e-9)
-        return np.where(inside, xlogy(p, np.maximum(p, 0)).sum(axis=1), np.inf)
+        return np.where(inside, _p_log_p(p).sum(axis=1), np.inf)
 
     def lipschitz(self, radius: float = math.inf, target: float = 0.0, n_classes: int = 2) -> float:
         """1 for two classes; √2 in the Euclidean norm of the K ≥ 3 scores: reached as z → ∞."""
@@ -151,6 +149,11 @@ class CrossEntropy(Loss):
             raise ValueError(f"n_classes is {n_classes}; give 2 or more")
         worst = _reach(radius) if n_classes == 2 else 2 * _reach(radius) + math.log(n_classes - 1)
         return float(np.logaddexp(0.0, worst))
+
+
+def _p_log_p(p: Array) -> Array:
+    """p log p, 0 at 0 (and below, where it does not count)."""
+    return p * np.log(np.maximum(p, np.finfo(np.float64).tiny))
 
 
 def _binary(z: Array, y: NDArray[Any], order: int, chunk: int = 16384) -> tuple[Array, ...]:
