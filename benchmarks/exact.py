@@ -15,13 +15,14 @@ import os
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # before NumPy is loaded
 
-import argparse  # noqa: E402
+import argparse
 import json
 import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,7 @@ def measure(case: Case) -> dict[str, Any]:
     for _ in range(case.repeats):
         for solver in case.solvers:
             if erm[solver] < 4 * min(erm.values()) or not np.isfinite(erm[solver]):
-                spent, _ = seconds(lambda s=solver: plain(X, y, s, erm_tol))
+                spent, _ = seconds(partial(plain, X, y, solver, erm_tol))
                 erm[solver] = min(erm[solver], spent)
         ours_time = min(ours_time, seconds(lambda: ours(X, y, domains, case.tol))[0])
     fastest = min(erm, key=lambda s: erm[s])

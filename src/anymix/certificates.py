@@ -48,13 +48,15 @@ class Oracle(Protocol):
     """The problem as the solver sees it: local rows, clients of a federation, or workers."""
 
     sizes: Array
-    penalized: NDArray[np.bool_]
-    loss_scale: float
 
     @property
     def n_domains(self) -> int: ...
     @property
     def n_parameters(self) -> int: ...
+    @property
+    def penalized(self) -> NDArray[np.bool_]: ...
+    @property
+    def loss_scale(self) -> float: ...
     def at(self, w: ArrayLike) -> Here: ...
 
 

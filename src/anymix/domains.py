@@ -210,9 +210,9 @@ class LinearDomains:
         m = np.diff(self._by_domain.indptr)
         return self._only(self._spaced(np.minimum(m, np.maximum(30, np.ceil(fraction * m)))))
 
-    def _spaced(self, counts: Array) -> NDArray[np.intp]:
-        """counts[k] evenly spaced rows of every domain k, in the order of the rows."""
-        ends, counts = self._by_domain.indptr, counts.astype(np.int64)
+    def _spaced(self, how_many: Array) -> NDArray[np.intp]:
+        """how_many[k] evenly spaced rows of every domain k, in the order of the rows."""
+        ends, counts = self._by_domain.indptr, how_many.astype(np.int64)
         m = np.repeat(np.diff(ends), counts)
         place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         places = np.repeat(ends[:-1], counts) + place * m // np.repeat(counts, counts)
@@ -282,7 +282,8 @@ class LinearDomains:
         else:
             same &= (self.X[a] == self.X[b]).all(axis=1)
         domains_a, domains_b = self.average[:, a] != 0, self.average[:, b] != 0
-        return same & (np.asarray((domains_a != domains_b).sum(axis=0)).ravel() == 0)
+        same &= np.asarray((domains_a != domains_b).sum(axis=0)).ravel() == 0
+        return same
 
     # -- checks --------------------------------------------------------------------------------
 

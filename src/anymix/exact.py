@@ -160,8 +160,9 @@ def _centred(problem: Oracle, w: Array) -> Array:
     """w less the mean of its K blocks, which no loss sees and the regulariser does not want."""
     if not isinstance(problem, LinearDomains) or problem.n_scores == 1:
         return w
-    blocks = w.reshape(problem.n_scores, -1)
-    return (blocks - blocks.mean(axis=0)).ravel()
+    blocks: Array = w.reshape(problem.n_scores, -1)
+    centred: Array = blocks - blocks.mean(axis=0)
+    return centred.ravel()
 
 
 @dataclass(frozen=True)
@@ -425,7 +426,8 @@ def _across(inverse: Callable[[Array], Array], V: Array, n_scores: int) -> Array
     if n_scores == 1:
         return inverse(v).reshape(V.shape)
     solved = inverse(v - v.mean(axis=0))
-    return (solved - solved.mean(axis=0)).reshape(V.shape)
+    solved -= solved.mean(axis=0)
+    return solved.reshape(V.shape)
 
 
 def _ridge(objective: Objective, w: Array) -> float:
