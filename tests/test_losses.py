@@ -131,6 +131,15 @@ def test_derivatives_are_differences(loss: Loss) -> None:
         )
 
 
+def test_many_examples_are_each_one_of_them() -> None:
+    """Long arrays may be worked on in pieces."""
+    rng, loss = np.random.default_rng(9), CrossEntropy()
+    z, y = rng.normal(size=100_003) * 5, rng.integers(0, 2, 100_003)
+    np.testing.assert_allclose(loss.value(z, y), np.logaddexp(0, z) - y * z, atol=1e-13)
+    np.testing.assert_allclose(loss.gradient(z, y), expit(z) - y, atol=1e-15)
+    np.testing.assert_allclose(loss.curvature(z, y), expit(z) * expit(-z), atol=1e-15)
+
+
 # -- far out -------------------------------------------------------------------------------------
 
 

@@ -197,7 +197,6 @@ class LinearDomains:
             (coo.data, (coo.coords[0], group[coo.coords[1]])),
             shape=(self.n_domains, len(kept)),
         )
-        average.sum_duplicates()
         return self._with_rows(kept, average)
 
     def sample(self, fraction: float) -> LinearDomains:
