@@ -176,6 +176,23 @@ def diagonal_blocks(hessian: Array, rows: Rows) -> list[Array]:
     return [hessian[np.ix_(cut, cut)] for cut in cuts]
 
 
+def wide_indices(X: Any) -> Any:
+    """The same matrix with 64-bit indices, as very large ones have."""
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    return X
+
+
+def stored_twice(X: Any) -> Any:
+    """2X with every entry stored twice and columns unsorted, which CSR allows."""
+    data, indices, indptr = [], [], [0]
+    for row in range(X.shape[0]):
+        part = slice(X.indptr[row], X.indptr[row + 1])
+        data += [*X.data[part], *X.data[part][::-1]]
+        indices += [*X.indices[part], *X.indices[part][::-1]]
+        indptr.append(len(data))
+    return sparse.csr_array((data, indices, indptr), shape=X.shape)
+
+
 CONTAINERS: dict[str, Callable[[Array], Any]] = {
     "C": np.ascontiguousarray,
     "F": np.asfortranarray,
@@ -186,6 +203,8 @@ CONTAINERS: dict[str, Callable[[Array], Any]] = {
     "bool": lambda X: X > 0,
     "csr": sparse.csr_array,
     "csr_matrix": sparse.csr_matrix,
+    "csr_int64": lambda X: wide_indices(sparse.csr_array(X)),
+    "csr_twice": lambda X: stored_twice(sparse.csr_array(X)),
     "csc": sparse.csc_array,
     "coo": sparse.coo_array,
     "csr_int": lambda X: sparse.csr_array(np.rint(10 * X).astype(np.int32)),
@@ -928,6 +947,15 @@ def test_rows_are_reordered_once_for_more_classes() -> None:
     np.testing.assert_array_equal(X, before)
     in_order = LinearDomains(X, np.arange(5000) % 3, np.arange(5000) // 1000)
     assert np.shares_memory(in_order.X, X)
+
+
+def test_a_matrix_given_keeps_its_stored_entries() -> None:
+    X = stored_twice(sparse.csr_array(draw_rows("binary", 48).X))
+    kept = [v.copy() for v in (X.data, X.indices, X.indptr)]
+    problem = LinearDomains(X, np.arange(40) % 2, np.arange(40) % 3)
+    problem.at(np.ones(4)).hessian(np.ones(3))
+    for now, then in zip((X.data, X.indices, X.indptr), kept, strict=True):
+        np.testing.assert_array_equal(now, then)
 
 
 def test_nothing_given_is_changed() -> None:

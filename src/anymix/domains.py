@@ -601,6 +601,9 @@ def _features(X: Any) -> Any:
     fix = "encode categories first, for example with sklearn.preprocessing.OneHotEncoder"
     if sparse.issparse(X):
         table = sparse.csr_array(X)
+        if not table.has_canonical_format:  # an entry stored twice has no square of its own
+            table = table.copy()
+            table.sum_duplicates()
         table.data = values = _floats("X", table.data, fix)
     else:
         table = values = np.ascontiguousarray(_floats("X", X, fix))
