@@ -31,10 +31,10 @@ demo: $(VENV)/demo.stamp
 	$(BIN)/anymix demo
 
 test: lint
-	$(BIN)/pytest -n $(JOBS)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal
 
 test-all: lint
-	$(BIN)/pytest -n $(JOBS) -m ""
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -m ""
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
