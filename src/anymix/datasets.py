@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 
 _Strings = NDArray[np.str_]
 _Table = dict[str, NDArray[Any]]  # column name: (n,) strings or float64
@@ -487,14 +487,7 @@ def _download(
 
 def _progress_bar(progress: bool) -> Progress:
     console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeElapsedColumn(),
-    )
-    shown = progress and console.is_terminal
-    return Progress(*columns, console=console, transient=True, disable=not shown)
+    return Progress(console=console, transient=True, disable=not (progress and console.is_terminal))
 
 
 def _from_address(origin: _Origin, files: Sequence[str], bar: Progress) -> dict[str, bytes]:
