@@ -29,6 +29,7 @@ from anymix.mixtures import (
     cvar,
 )
 from anymix.penalties import Chi2Penalty, DirichletPrior
+from anymix.stochastic import optimistic_afl, stochastic_afl
 
 if TYPE_CHECKING:
     from anymix.estimators import AgnosticClassifier, AgnosticRegressor
@@ -61,7 +62,9 @@ __all__ = [
     "agnostic_scorer",
     "certify",
     "cvar",
+    "optimistic_afl",
     "solve",
+    "stochastic_afl",
 ]
 
 # Importing scikit-learn takes longer than all the rest, so its names arrive when first asked for.
