@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from anymix.domains import LinearDomains
 from anymix.mixtures import MixtureSet, Simplex
 from anymix.penalties import Chi2Penalty, DirichletPrior
 
@@ -57,6 +58,8 @@ class Oracle(Protocol):
     def penalized(self) -> NDArray[np.bool_]: ...
     @property
     def loss_scale(self) -> float: ...
+    @property
+    def reach(self) -> Array: ...  # max_i |x_ij| of each parameter's column; asked if γ = 0
     def at(self, w: ArrayLike) -> Here: ...
 
 
@@ -95,6 +98,7 @@ class Objective:
     norm: str
     offsets: Array
     prior: DirichletPrior | None = None
+    reach: Array | None = None
     smoothing: float = 0.0  # of the plain norm: √(‖w‖² + smoothing²)
     chi2: Chi2Penalty = field(init=False)
 
@@ -133,9 +137,9 @@ class Objective:
         b = np.zeros(p) if offsets is None else np.asarray(offsets, dtype=np.float64)
         if b.shape != (p,) or not np.all(np.isfinite(b)):
             raise ValueError(f"offsets has shape {b.shape}; give {p} finite numbers, one a domain")
-        return Objective(
-            mixtures, problem.sizes, problem.penalized, float(gamma), float(mu), norm, b, prior
-        )
+        reach = problem.reach if gamma == 0 else None
+        sizes, penalized = problem.sizes, problem.penalized
+        return Objective(mixtures, sizes, penalized, float(gamma), float(mu), norm, b, prior, reach)
 
     # -- the maximising player -----------------------------------------------------------------
 
@@ -194,30 +198,43 @@ class Objective:
         step: Array | None = None,
         w_radius: float | None = None,
     ) -> float:
-        """A value that Φ(w, mixture) does not undercut for any w (or any ‖w‖ ≤ w_radius)."""
+        """A value that Φ(w, mixture) does not undercut for any w (or any ‖w‖ ≤ w_radius).
+
+        With γ = 0 and no w_radius only an exact Newton step proves more than Φ ≥ 0.
+        """
         value, v = here.dual(mixture, step)
-        bound = value + self._support(v, here.w, w_radius)
+        bound = value + self._support(v, here, mixture)
+        if w_radius is not None:
+            bound = max(bound, value - w_radius * float(np.linalg.norm(v)))
         length = float(np.linalg.norm(v[self.penalized]))
         if self.norm == "plain" and length > self.gamma > 0:
-            value, v = here.dual(mixture, step, scale=self.gamma / length)
-            bound = max(bound, value + self._support(v * (1 - 1e-15), here.w, w_radius))
+            for slack in (1e-15, 1e-12, 1e-9, 1e-6, 1e-3):  # until ‖v‖ ≤ γ in spite of rounding
+                value, v = here.dual(mixture, step, (1 - slack) * self.gamma / length)
+                bound = max(bound, value + self._support(v, here, mixture))
+                if bound > -math.inf:
+                    break
         # every loss is ≥ 0, and so is R
         return max(bound, 0.0) + self.mixture_value(np.zeros_like(here.losses), mixture)
 
-    def _support(self, v: Array, w: Array, w_radius: float | None) -> float:
-        """min over w' of ⟨v, w'⟩ + γ R(w')."""
-        if w_radius is not None:
-            return -w_radius * float(np.linalg.norm(v))
-        seen = self.penalized if self.gamma > 0 else np.zeros_like(self.penalized)
-        # Directions that nothing penalises: v vanishes there but for rounding, whose effect is
-        # bounded over a region ten times as large as w itself.
-        bound = -10.0 * float(np.abs(v[~seen]) @ (1.0 + np.abs(w[~seen])))
-        length = float(np.linalg.norm(v[seen]))
+    def _support(self, v: Array, here: Here, mixture: Array) -> float:
+        """min over w of ⟨v, w⟩ + γ R(w).
+
+        Where nothing penalises w, v must be 0 but for rounding: below 1e-11 of its summands, whose
+        size is at most √2⟨λ, L⟩ max |x_ij| since ℓ'² ≤ 2ℓ. What is left of it is charged over a
+        region ten times as large as w itself.
+        """
+        free = ~self.penalized if self.gamma > 0 else np.ones_like(self.penalized)
+        unit = np.ones(len(v)) if self.reach is None else self.reach
+        left, unit, w = np.abs(v[free]), unit[free], np.abs(here.w[free])
+        if np.any(left > 1e-11 * unit * math.sqrt(2 * float(mixture @ here.losses))):
+            return -math.inf
+        bound = -10.0 * float(left @ w + np.sum(left[left > 0] / unit[left > 0]))
+        length = float(np.linalg.norm(v[self.penalized]))
         if self.gamma == 0:
             return bound
         if self.norm == "squared":
             return bound - length**2 / (2 * self.gamma)
-        return bound if length <= self.gamma * (1 + 1e-14) else -math.inf
+        return bound if length <= self.gamma else -math.inf
 
 
 def newton_step(objective: Objective, here: Here, mixture: Array) -> Array:
@@ -239,9 +256,13 @@ def damped_solver(hessian: Array) -> Any:
 
 
 def damped_cholesky(hessian: Array) -> tuple[Array, bool]:
-    """Lower Cholesky factor of H + ε diag H, ε growing from 0 until it exists."""
+    """Lower Cholesky factor of H + ε diag H, ε growing from 0 until it exists.
+
+    A zero on the diagonal belongs to a row of zeros, which any positive number there leaves alone.
+    """
+    diagonal = np.einsum("ii->i", hessian)
+    hessian = hessian + np.diag(np.where(diagonal > 0, 0.0, 1.0))
     diagonal = np.einsum("ii->i", hessian).copy()
-    diagonal = np.maximum(diagonal, 1e-14 * max(float(diagonal.max(initial=0.0)), 1e-300))
     for epsilon in (0.0, 1e-13, 1e-11, 1e-9, 1e-7, 1e-4, 1e-1, 1e2):
         try:
             return cho_factor(hessian + np.diag(epsilon * diagonal), lower=True, check_finite=False)
@@ -283,7 +304,13 @@ def certify(
     if lam.shape != (problem.n_domains,) or not objective.mixtures.contains(lam, tol=1e-8):
         raise ValueError(f"mixture is not in {objective.mixtures!r}; project it first")
     here = problem.at(w)
+    if w_radius is not None and not np.linalg.norm(here.w) <= w_radius * (1 + 1e-12):
+        raise ValueError(
+            f"w has length {np.linalg.norm(here.w)} but w_radius is {w_radius}; shorten w first"
+        )
     lower = objective.lower(here, lam, None, w_radius)
-    if problem.n_parameters <= 3000 and w_radius is None:
-        lower = max(lower, objective.lower(here, lam, newton_step(objective, here, lam)))
+    smooth = not isinstance(problem, LinearDomains) or problem.loss.is_smooth
+    if smooth and problem.n_parameters <= 3000:
+        step = newton_step(objective, here, lam)
+        lower = max(lower, objective.lower(here, lam, step, w_radius))
     return Certificate(objective.upper(here), lower)

@@ -122,6 +122,15 @@ class LinearDomains:
             mask[:, -1] = False
         return mask.ravel()
 
+    @cached_property
+    def reach(self) -> Array:
+        """max_i |x_ij| of the column that each entry of w multiplies, (n_parameters,)."""
+        high, low = self.X.max(axis=0), self.X.min(axis=0)
+        if sparse.issparse(self.X):
+            high, low = high.toarray(), low.toarray()
+        reach = np.append(np.maximum(high, -low), np.ones(int(self.intercept)))
+        return np.tile(reach, self.n_scores)
+
     def unpack(self, w: ArrayLike) -> tuple[Array, Array]:
         """Coefficients (n_scores, d) and intercepts (n_scores,) of the flat vector w."""
         blocks = self._check_w(w).reshape(self.n_scores, -1)
@@ -459,21 +468,35 @@ class Evaluation:
 
         By Fenchel and Young, Σ λ_k L_k(w') ≥ value + ⟨v, w'⟩ for *every* w', whatever α is; α is
         taken where that is tight: ℓ'(z) + ℓ''(z)·scores(step), which is ℓ' after a Newton step, or,
-        with no step or outside the domain of ℓ*, ℓ' after the best change of intercept. `scale`
-        shrinks α towards 0.
+        with no step or outside the domain of ℓ*, ℓ' after the best change of intercept. Both have
+        Σ c_i α_i = 0 if there is an intercept. `scale` shrinks α towards 0.
         """
         active = self._active(mixture)
         if active is not self:
             return active.dual(mixture, step, scale)
         problem, c = self.problem, self._weights(mixture)
         if step is not None and problem.loss.is_smooth:
-            alpha = scale * (self.slope + self._bend(self._along(step)))
+            alpha = scale * self._balanced(self.slope + self._bend(self._along(step)), c)
             value = _weighted_sum(c, problem.loss.conjugate(alpha, problem.y))
             if np.isfinite(value):
                 return -value, problem.pull_back(_scale_rows(alpha, c))
         alpha = scale * self._centred_slope(c)
         value = _weighted_sum(c, problem.loss.conjugate(alpha, problem.y))
         return -value, problem.pull_back(_scale_rows(alpha, c))
+
+    def _balanced(self, alpha: Array, c: Array) -> Array:
+        """α + ℓ''τ with the change τ of the intercepts that makes Σ c_i α_i = 0."""
+        if not self.problem.intercept:
+            return alpha
+        p = self._curvature
+        h = c @ p if p.ndim == 1 else np.diag(c @ p) - p.T @ (c[:, None] * p)
+        if not np.any(h):
+            return self._centred_slope(c)
+        for _ in range(2):  # the second time for rounding
+            g = c @ alpha
+            shift = -g / h if p.ndim == 1 else -np.linalg.lstsq(h, g)[0]
+            alpha = alpha + self._bend(np.broadcast_to(shift, alpha.shape))
+        return alpha
 
     def _centred_slope(self, c: Array) -> Array:
         """ℓ' after the intercept change that makes Σ c_i ℓ'_i = 0: Newton, O(n) a step.
@@ -493,7 +516,7 @@ class Evaluation:
             slope, g, h = self._shifted(shift, c)
             sides[g > 0] = slope, g
             low, high = (low, shift) if g > 0 else (shift, high)
-            rounding = max(1e-16, 1e-14 * float(c @ np.abs(slope)))
+            rounding = 1e-14 * float(c @ np.abs(slope))
             if abs(g) <= rounding or high - low <= 1e-15 * reach:
                 break
             newton = shift - g / h if h > 0 else np.inf

@@ -189,11 +189,14 @@ def _sqp(problem: Oracle, objective: Objective, w: Array, mixture: Array) -> Ite
         step, target, model = program.solve(here.losses, mixture)
         there, new_upper = _search(program, here, step, mixture, upper, upper - model)
         yield _Iterate(here, there, step, target, new_upper, model, upper - model)
-        if there is here:
+        curvature.judge((upper - new_upper) / max(upper - model, 1e-300))
+        if there is not here:
+            new_jacobian = there.jacobian()
+            curvature.learn(here, there, (new_jacobian - jacobian).T @ target)
+            jacobian = new_jacobian
+        elif not curvature.restart():
             return
-        new_jacobian = there.jacobian()
-        curvature.learn(here, there, (new_jacobian - jacobian).T @ target)
-        here, jacobian, upper, mixture = there, new_jacobian, new_upper, target
+        here, upper, mixture = there, new_upper, target
 
 
 def _certified(
@@ -207,15 +210,15 @@ def _certified(
     history: list[Record] = []
     tried = np.inf  # the decrease expected when a proof was last tried
     for n_iter, at in enumerate(iterates, 1):
-        tol = max(tol, 1e-13 * abs(at.upper))  # no gap is smaller than rounding
-        close = abs(at.upper - at.model) <= 3 * tol and at.expected <= 0.25 * tried
+        small = max(tol, 1e-13 * abs(at.upper))  # no gap is smaller than rounding
+        close = abs(at.upper - at.model) <= 3 * small and at.expected <= 0.25 * tried
         if close or at.there is at.here:
             bound, tried = _lower(objective, at), at.expected
             if bound > lower or proof is None:
                 lower, proof = bound, at.mixture
         history.append(_record(n_iter, at, lower))
         watch(history[-1])
-        if at.upper - lower <= tol:
+        if at.upper - lower <= small:
             break
     if proof is None:
         lower, proof = _lower(objective, at), at.mixture
@@ -228,13 +231,14 @@ def _certified(
         certificate=certificate,
         n_iter=n_iter,
         history=history,
-        converged=certificate.gap <= tol,
+        converged=certificate.gap <= small,
     )
 
 
 def _lower(objective: Objective, at: _Iterate) -> float:
+    """The proof from the model's step, or from an exact Newton step where only that is tight."""
     step = at.step
-    if objective.gamma == 0:  # then only an exact Newton step for this mixture proves anything
+    if (at.there is at.here or objective.gamma == 0) and len(step) <= 3000:
         step = newton_step(objective, at.here, at.mixture)
     return objective.lower(at.here, at.mixture, step)
 
@@ -319,21 +323,35 @@ class _Newton:
     """H = ∇²Φ(w, λ) itself."""
 
     def __init__(self, objective: Objective) -> None:
-        self.objective = objective
+        self.objective, self.damping = objective, 1e-8
         self.n_rows = 400 * len(objective.penalized)
 
     def update(self, here: Here, mixture: Array) -> None:
         """H at (w, λ), from rows enough to be right to about 5 %."""
-        hessian = here.hessian(mixture, self.n_rows)
-        self.objective.add_regularizer_hessian(here.w, hessian)
-        self.cholesky, _ = damped_cholesky(hessian)
+        self.hessian, self.worst = here.hessian(mixture, self.n_rows), float(here.losses.max())
+        self.objective.add_regularizer_hessian(here.w, self.hessian)
 
     def learn(self, here: Here, there: Here, change: Array) -> None:
         """Nothing: the curvature is computed, not learnt."""
 
+    def judge(self, ratio: float) -> None:
+        """Damp more where the objective fell by less than a tenth of the model's promise."""
+        self.damping = max(1e-8, self.damping * (10.0 if ratio < 0.1 else 0.1))
+
+    def restart(self) -> bool:
+        """After no step went down: whether there is a more careful one."""
+        self.damping, self.n_rows = 1e3 * self.damping, 2**62
+        return self.damping < 1e3
+
     def eliminate(self, jacobian: Array, r: Array) -> tuple[Array, Array, Callable[[Array], Array]]:
-        """F with FFᵀ = J H⁻¹Jᵀ, J H⁻¹r, and λ ↦ −H⁻¹(Jᵀλ + r)."""
-        C = self.cholesky
+        """F with FFᵀ = J H⁻¹Jᵀ, J H⁻¹r, and λ ↦ −H⁻¹(Jᵀλ + r).
+
+        H is damped by J²/L, which is about ℓ'²/ℓ x²: for the losses that grow linearly this is the
+        curvature of a parabola above them, where their own is 0 far out.
+        """
+        diagonal = np.einsum("ii->i", self.hessian)
+        diagonal += self.damping * np.max(jacobian**2, axis=0) / max(self.worst, 1e-300)
+        C, _ = damped_cholesky(self.hessian)
         half = solve_triangular(C, np.column_stack([jacobian.T, r]), lower=True, check_finite=False)
         factor, t = half[:, :-1].T, half[:, -1]  # (p, D), (D,)
 
@@ -370,6 +388,15 @@ class _LimitedMemory:
             return
         self.pairs = [*self.pairs[1 - self.memory :], (s, y, 1 / product)]
         self.scale = product / float(y @ self.precondition(y[:, None])[:, 0])
+
+    def judge(self, ratio: float) -> None:
+        """Nothing: the pairs tell."""
+
+    def restart(self) -> bool:
+        """After no step went down: forget the pairs, if there are any."""
+        found = bool(self.pairs)
+        self.pairs, self.scale, self.age = [], 1.0, 0
+        return found
 
     def inverse(self, V: Array) -> Array:
         """H⁻¹V for all columns of V at once: the two-loop recursion."""
