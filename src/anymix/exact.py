@@ -42,6 +42,15 @@ class Solution:
 
     `objective` is max_λ Φ(w, λ); `history` has a record for every iteration (iteration, upper,
     lower, gap, worst_domain).
+
+    >>> import numpy as np
+    >>> import anymix as ax
+    >>> problem = ax.LinearDomains(np.zeros((4, 1)), [1, 1, 0, 1], ["a", "a", "b", "b"])
+    >>> solution = ax.solve(problem, gamma=0.0)
+    >>> print(solution.certificate)
+    agnostic objective 0.693147, no model below 0.693147 (gap 0.0e+00)
+    >>> solution.mixture.tolist(), solution.n_iter, len(solution.history)
+    ([0.0, 1.0], 1, 1)
     """
 
     w: Array
