@@ -382,7 +382,8 @@ LABELS: dict[str, tuple[list[Any], Callable[[list[Any]], Any]]] = {
     "near ints": ([7, 8, 11], np.array),
     "int8": ([-128, 3, 127], lambda v: np.array(v, np.int8)),
     "uint64": ([2**63, 2**63 + 1, 2**64 - 1], lambda v: np.array(v, np.uint64)),
-    "near uint64": ([2**63 - 2, 2**63, 2**63 + 1], lambda v: np.array(v, np.uint64)),
+    "middle uint64": ([2**63 - 2, 2**63, 2**63 + 1], lambda v: np.array(v, np.uint64)),
+    "near uint64": ([2**63, 2**63 + 1, 2**63 + 4], lambda v: np.array(v, np.uint64)),
     "floats": ([-0.5, 0.0, 1e300], list),
     "bools": ([False, True], list),
     "strings": (["", "a", "b\n"], list),
@@ -813,7 +814,7 @@ def test_recentred_dual_leaves_the_intercepts_free(
     value, v = problem.at(w).dual(mixture)
     residual = np.abs(v[~problem.penalized]).max()
     spread = 1.0 if kind != "squared" else 1 + np.abs(problem.scores(w)).max()
-    assert residual <= 2e-15 * spread
+    assert residual <= 1e-14 * spread
     assert np.isfinite(value)
 
 

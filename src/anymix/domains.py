@@ -521,9 +521,6 @@ class Evaluation:
                 break
             newton = shift - g / h if h > 0 else np.inf
             shift = newton if low < newton < high else 0.5 * (low + high)
-        if len(sides) == 1:
-            slope, g, _ = self._shifted(low if g > 0 else high, c)
-            sides[g > 0] = slope, g
         return _balance(*sides.values())
 
     def _shifted(self, shift: float, c: Array) -> tuple[Array, float, float]:
