@@ -131,9 +131,25 @@ def test_best_response_by_hand() -> None:
     np.testing.assert_allclose(mode, [1 / 7, 2 / 7, 4 / 7], rtol=1e-15)
 
 
+def test_a_weak_prior_on_huge_tied_losses() -> None:
+    """The answer hangs on parts of τ far below the rounding of L: a/λ is 1e-9, L is 1e9."""
+    prior = DirichletPrior(1 + 1e-9 * np.array([4.0, 8.0, 5.0, 9.0]))
+    box = Box([0.05, 0, 0.02, 0.02], [0.6, 0.3, 0.4, 0.4])
+    losses = np.array([-1e9, 1e9, 1e9, 1e9])
+    lam = prior.best_response(box, losses)
+    assert lam[0] == 0.05
+    assert lam.sum() == pytest.approx(1, abs=1e-15)
+    # the others share 0.95 as 8 : 5 : 9, which leads two of them to their caps
+    np.testing.assert_allclose(lam[1:], [0.3, 0.25, 0.4], rtol=1e-12)
+    assert gap(prior, box, losses, lam) <= 1e-13
+    prior = DirichletPrior(1 + 1e-9 * np.array([9.0, 9.0, 8.0, 5.0]))
+    lam = prior.best_response(Box([0, 0, 0, 0], [0.1, 0.1, 1, 1]), [1e9] * 4)
+    np.testing.assert_allclose(lam, [0.1, 0.1, 0.8 * 8 / 13, 0.8 * 5 / 13], rtol=1e-6)
+
+
 def test_no_penalty_is_the_plain_maximum() -> None:
     losses = [0.2, 0.9, 0.5]
-    for mu in (0.0, 1e-200):
+    for mu in (0.0, 1e-200, 5e-324):
         np.testing.assert_array_equal(
             Chi2Penalty(mu, [1, 2, 3]).best_response(Simplex(3), losses), [0, 1, 0]
         )
@@ -175,6 +191,7 @@ def test_values_by_definition() -> None:
         0.3 * (np.sum(lam**2 / [0.25, 0.25, 0.5]) - 1), rel=1e-15
     )
     assert chi2.value([0.25, 0.25, 0.5]) == 0
+    np.testing.assert_array_equal(chi2.gradient([0.25, 0.25, 0.5]), [0, 0, 0])
     alpha = np.array([1.0, 2.5, 4.0])
     assert DirichletPrior(alpha).value(lam) == pytest.approx(-stats.dirichlet(alpha).logpdf(lam))
 

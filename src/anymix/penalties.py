@@ -187,7 +187,10 @@ def _kinks(a: Array, L: Array, lower: Array, upper: Array) -> tuple[NDArray[np.i
     divisor = np.concatenate([upper, lower[meets], [1 - lower.sum()]])
     dividend = np.concatenate([a, a[meets], [a.sum()]])
     s = np.where(dividend > 0, dividend / np.where(divisor > 0, divisor, 1.0), 0.0)
-    order = np.argsort(L[j] + s, kind="stable")
+    rounded = L[j] + s
+    added = rounded - L[j]
+    lost = (L[j] - (rounded - added)) + (s - added)  # exactly: L_j + s = rounded + lost
+    order = np.lexsort((lost, rounded))
     return j[order], s[order]
 
 

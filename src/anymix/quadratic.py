@@ -17,7 +17,6 @@ Indices = NDArray[np.intp]
 
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 ROUNDING = 8 * EPS  # a multiplier below this share of its summands is rounding: it is zero
-FLAT = 1e-14  # curvature below this share of its summands is rounding: the direction is flat
 
 
 def minimize_quadratic(
@@ -109,10 +108,7 @@ class _Problem:
         return self.F @ (theta @ self.F) + self.D * theta - self.c, ROUNDING * size + TINY
 
     def curvature(self, d: Array) -> float:
-        """dᵀQd, without the part of F if that is rounding."""
-        image, size = d @ self.F, np.abs(d) @ self.sizes[0]
-        low_rank = image @ image
-        return float((low_rank if low_rank > FLAT * (size @ size) else 0.0) + self.D @ d**2)
+        return float(np.sum((d @ self.F) ** 2) + self.D @ d**2)  # dᵀQd
 
 
 def _normalized(
@@ -199,9 +195,9 @@ def _active_set(problem: _Problem, theta: Array) -> Array:
         j = int(np.argmax(wrong if careful else np.where(wrong, np.abs(z), 0.0)))
         d = face.conjugate(j, -np.sign(z[j]))
         curvature = problem.curvature(d)
+        full = float(abs(z[j])) / curvature if curvature > 0 else np.inf  # inf: a flat direction
         free[j] = True
-        length = _move(problem, theta, free, d, np.abs(z[j]) / curvature if curvature else np.inf)
-        careful &= length == 0
+        careful &= _move(problem, theta, free, d, full) == 0
 
 
 def _descend(
