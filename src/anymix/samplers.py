@@ -7,6 +7,7 @@ change from step to step. So a run is a function of one stream of uniforms, whoe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +27,7 @@ __all__ = [
     "PerDomain",
     "UniformDomain",
     "Weighted",
+    "companion",
 ]
 
 
@@ -42,7 +44,8 @@ class DomainRows:
         self.rows = shares.indices
         equal = 1.0 / np.repeat(self.counts, self.counts)
         # the running sum of the shares, domain k over (k, k + 1]; not needed when all are equal
-        self.cumulative = None if np.allclose(shares.data, equal, rtol=1e-12) else _running(shares)
+        same = np.allclose(shares.data, equal, rtol=1e-12, atol=0)  # shares may be tiny
+        self.cumulative = None if same else _running(shares)
 
     def pick(self, domains: Indices, u: Array) -> Indices:
         """A row of each of the given domains, (m,) for u (m,)."""
@@ -205,6 +208,19 @@ class EveryDomain:
         return means - offsets
 
 
+def companion(sampler: ModelSampler) -> MixtureSampler:
+    """The λ-sampler that costs as much as the w-sampler.
+
+    >>> companion(PerDomain(4)), companion(Weighted()), companion(FullBatch())
+    (EveryDomain(batch_size=4), UniformDomain(batch_size=1), FullBatch())
+    """
+    if isinstance(sampler, FullBatch):
+        return sampler
+    if isinstance(sampler, PerDomain):
+        return EveryDomain(sampler.batch_size)
+    return UniformDomain(getattr(sampler, "batch_size", 1))
+
+
 def _check_batch(batch_size: int) -> None:
-    if batch_size != int(batch_size) or batch_size < 1:
+    if not (isinstance(batch_size, Real) and batch_size >= 1 and batch_size % 1 == 0):
         raise ValueError(f"batch_size is {batch_size!r}; give a whole number ≥ 1")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -26,15 +27,7 @@ from anymix.domains import LinearDomains
 from anymix.mixtures import MixtureSet
 from anymix.optimizers import SGD, Optimizer
 from anymix.penalties import Chi2Penalty, DirichletPrior
-from anymix.samplers import (
-    DomainRows,
-    EveryDomain,
-    FullBatch,
-    MixtureSampler,
-    ModelSampler,
-    PerDomain,
-    UniformDomain,
-)
+from anymix.samplers import DomainRows, MixtureSampler, ModelSampler, PerDomain, companion
 
 Array = NDArray[np.float64]
 Schedule = float | Callable[[int], float]
@@ -204,6 +197,9 @@ class _Game:
     every: int
     optimistic: bool
 
+    def __post_init__(self) -> None:
+        self.opponent()  # the entropic one does not take every set: say so before the first step
+
     @property
     def penalty(self) -> Chi2Penalty | DirichletPrior | None:
         return self.objective.prior or (self.objective.chi2 if self.objective.mu > 0 else None)
@@ -346,9 +342,11 @@ def _game(
 ) -> _Game:
     """The arguments, checked."""
     sampler = PerDomain() if sampler is None else sampler
-    if w_radius is not None and not (w_radius > 0 and np.isfinite(w_radius)):
-        raise ValueError(f"w_radius is {w_radius}; give a positive number, or None for no bound")
-    if every != int(every) or every < 1:
+    if not (w_radius is None or (isinstance(w_radius, Real) and 0 < w_radius < np.inf)):
+        raise ValueError(f"w_radius is {w_radius!r}; give a positive number, or None for no bound")
+    if adversary not in ("euclidean", "entropic"):
+        raise ValueError(f"adversary is {adversary!r}; give 'euclidean' or 'entropic'")
+    if not (isinstance(every, Real) and every >= 1 and every % 1 == 0):
         raise ValueError(f"every is {every!r}; give a whole number ≥ 1")
     w = np.zeros(problem.n_parameters) if start is None else problem._check_w(start)
     return _Game(
@@ -357,7 +355,7 @@ def _game(
         step_w=_schedule("step_w", step_w),
         step_mixture=_schedule("step_mixture", step_mixture),
         sampler=sampler,
-        mixture_sampler=mixture_sampler or _companion(sampler),
+        mixture_sampler=mixture_sampler or companion(sampler),
         adversary=adversary,
         optimizer=SGD() if optimizer is None else optimizer,
         w_radius=w_radius,
@@ -368,18 +366,9 @@ def _game(
     )
 
 
-def _companion(sampler: ModelSampler) -> MixtureSampler:
-    """The λ-sampler that costs as much as the w-sampler."""
-    if isinstance(sampler, FullBatch):
-        return sampler
-    if isinstance(sampler, PerDomain):
-        return EveryDomain(sampler.batch_size)
-    return UniformDomain(getattr(sampler, "batch_size", 1))
-
-
 def _schedule(name: str, step: Schedule) -> Callable[[int], float]:
     if callable(step):
         return step
-    if not (np.isfinite(step) and step >= 0):
-        raise ValueError(f"{name} is {step}; give a number ≥ 0, or a function of the step number")
+    if not (isinstance(step, Real) and 0 <= step < np.inf):
+        raise ValueError(f"{name} is {step!r}; give a number ≥ 0, or a function of the step number")
     return lambda t: float(step)
