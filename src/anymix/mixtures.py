@@ -550,15 +550,18 @@ class Chi2Ball(MixtureSet):
 
     def _minimize(self, c: Array, F: Array, D: Array, start: Array | None) -> Array:
         m, base = self._reference, self.base
-        free = base._minimize(c, F, D, start)
         scale = max(float(np.ptp(c)), float(np.max(np.sum(F**2, axis=1) + D)))
+        if scale == 0:
+            return self.center  # the objective is constant
+        free = base._minimize(c, F, D, start)
         return self._shrink(free, lambda nu: base._minimize(c, F, D + nu / m, None), scale)
 
     def _shrink(self, free: Array, path: Callable[[float], Array], scale: float) -> Array:
         """λ(ν) for the least ν ≥ 0 at which χ²(λ(ν)) ≤ r − 1; λ(0) = free, λ(ν) = path(ν).
 
         χ²(λ(ν)) falls to its least value d₀ on the base, about as 1/ν² above d₀: so the root is
-        sought in f(ν) = √((r−1−d₀)/(χ²−d₀)) − 1, which is nearly linear.
+        sought in f(ν) = √((r−1−d₀)/(χ²−d₀)) − 1, which is nearly linear. `scale` is the size of
+        the objective that path minimises.
         """
         t, d0 = self.r - 1, self._chi2(self._least)
         room, rounding = t - d0, 8 * EPS * (t + math.sqrt(t))
@@ -571,8 +574,9 @@ class Chi2Ball(MixtureSet):
             return math.sqrt(room / max(self._chi2(lam) - d0, 1e-12 * room)) - 1
 
         tol = max(1e-14, rounding / room)
-        nu = rising_root(lambda nu: gap(path(nu)), gap(free), scale, tol)
-        return self._least.copy() if nu == math.inf else path(max(nu, 1e-18 * scale))
+        least = EPS * scale / (1 + self._chi2(free))  # below it ½ ν χ² is lost in the objective
+        nu = rising_root(lambda nu: gap(path(nu)), gap(free), scale, least, tol)
+        return self._least.copy() if nu == math.inf else path(nu)
 
     def _contains(self, lam: Array, tol: float) -> bool:
         return self.base._contains(lam, tol) and 1 + self._chi2(lam) <= self.r * (1 + tol)
@@ -584,10 +588,13 @@ class Chi2Ball(MixtureSet):
         return min(self.base._largest_square(a), self.r * most, off**2)
 
     def _log_cover_size(self, epsilon: float) -> float:
-        if self.r >= self.base._largest_square(1 / self._reference):
-            return self.base._log_cover_size(epsilon)
+        base = (
+            Simplex(self.n_domains) if isinstance(self.base, Vertices) else self.base
+        )  # conv base
+        if self.r >= base._largest_square(1 / self._reference):
+            return base._log_cover_size(epsilon)
         packing = _log_packing(self.n_domains, 2 * math.sqrt(self.r - 1), epsilon)
-        return min(packing, self.base._log_cover_size(epsilon / 2))
+        return min(packing, base._log_cover_size(epsilon / 2))
 
 
 # The arithmetic that several sets share.

@@ -121,15 +121,16 @@ def _multiplier(z: Array, w: Array, lower: Array, upper: Array, total: float) ->
     return float(right if right < math.inf else left)
 
 
-def rising_root(f: Callable[[float], float], f_low: float, guess: float, tol: float) -> float:
+def rising_root(
+    f: Callable[[float], float], f_low: float, guess: float, least: float, tol: float
+) -> float:
     """ν > 0 with 0 ≤ f(ν) ≤ tol for a rising f that is nearly linear, f(0) = f_low < 0.
 
     Secants, first outwards until f ≥ 0, then inwards; an end kept twice has its f scaled down
     (Anderson and Björck, 1973), and now and then the bracket is cut in ratio, whatever f does.
-    Returns the smallest ν seen with f ≥ 0: 0.0 or inf if the root is below 10⁻¹⁸ or above 10⁴⁰
-    guesses.
+    Returns the smallest ν seen with f ≥ 0, content with ν ≤ least; inf beyond 10⁴⁰ guesses.
 
-    >>> round(rising_root(lambda nu: nu**2 - 2, -2.0, 1.0, 1e-15), 12)
+    >>> round(rising_root(lambda nu: nu**2 - 2, -2.0, 1.0, 0.0, 1e-15), 12)
     1.414213562373
     """
     low, high, f_high, nu = 0.0, math.inf, math.inf, guess
@@ -149,10 +150,8 @@ def rising_root(f: Callable[[float], float], f_low: float, guess: float, tol: fl
             if nu > 1e40 * guess:
                 return math.inf
             continue
-        if 0 <= value <= tol or low >= high * (1 - 1e-15):
-            return high
-        if high <= 1e-18 * guess:
-            return 0.0
+        if 0 <= value <= tol or low >= high * (1 - 1e-15) or high <= least:
+            break
         nu = low - f_low * (high - low) / (f_high - f_low)
         if k % 5 == 4:
             nu = math.sqrt(low * high) if low > 0 else high / 256
