@@ -7,6 +7,7 @@ run can be saved and resumed. The formulas are those of torch.optim.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -130,10 +131,10 @@ class Adam:
 
 
 def _in_unit(name: str, value: float) -> None:
-    if not 0 <= value < 1:
-        raise ValueError(f"{name} is {value}; give a number in [0, 1)")
+    if not (isinstance(value, Real) and 0 <= value < 1):
+        raise ValueError(f"{name} is {value!r}; give a number in [0, 1)")
 
 
 def _positive(name: str, value: float) -> None:
-    if not (value > 0 and np.isfinite(value)):
-        raise ValueError(f"{name} is {value}; give a positive number")
+    if not (isinstance(value, Real) and 0 < value < np.inf):
+        raise ValueError(f"{name} is {value!r}; give a positive number")
