@@ -16,8 +16,9 @@ from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp, softmax
 
-from anymix.domains import LinearDomains, encode
+from anymix.domains import LinearDomains
 from anymix.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
+from anymix.reading import encode
 
 Array = NDArray[np.float64]
 

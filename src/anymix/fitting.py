@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.domains import LinearDomains, _numbers
+from anymix.domains import LinearDomains
 from anymix.exact import Solution, solve
 from anymix.mixtures import Chi2Ball, MixtureSet, Point, Simplex
+from anymix.reading import numbers
 
 Array = NDArray[np.float64]
 Mixtures = MixtureSet | Callable[[Array], MixtureSet] | None
@@ -59,7 +60,7 @@ def baseline_losses(
             raise ValueError(f"baseline is {baseline!r}; give None, 'regret' or {p} numbers")
         alone = alone_solutions(problem, options)
         return np.array([alone[k].domain_losses[k] for k in range(p)])
-    return _numbers("baseline", baseline, p)
+    return numbers("baseline", baseline, p)
 
 
 def alone_solutions(

@@ -11,8 +11,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from anymix.domains import LinearDomains, _membership, _numbers, encode
+from anymix.domains import LinearDomains
 from anymix.losses import CrossEntropy, Loss
+from anymix.reading import encode, memberships, numbers
 
 Array = NDArray[np.float64]
 
@@ -44,8 +45,8 @@ class Rows:
     ) -> Rows:
         """Read the domains (None is one of all rows) and the weights (None is 1)."""
         n = X.shape[0]
-        names, membership = _membership(np.full(n, "all") if domains is None else domains, n)
-        weight = 1.0 if sample_weight is None else _numbers("sample_weight", sample_weight, n)
+        names, membership = memberships(np.full(n, "all") if domains is None else domains, n)
+        weight = 1.0 if sample_weight is None else numbers("sample_weight", sample_weight, n)
         weight = weight * (np.diff(membership.indptr) > 0)  # a row in no domain does not count
         return Rows(X, y, classes, membership, names, weight, loss, intercept)
 
@@ -137,7 +138,7 @@ def rows_of_domains(domains: Any, n: int) -> dict[Any, NDArray[np.intp]]:
     >>> {name: rows.tolist() for name, rows in rows_of_domains(["b", "a", "b"], 3).items()}
     {'a': [1], 'b': [0, 2]}
     """
-    names, membership = _membership(domains, n)
+    names, membership = memberships(domains, n)
     csr = membership.tocsr()
     if not np.all(csr.data == 1):
         raise ValueError("domains has fractional memberships; here a row is in a domain or not")
