@@ -143,7 +143,7 @@ def test_a_weak_prior_on_huge_tied_losses() -> None:
     np.testing.assert_allclose(lam[1:], [0.3, 0.25, 0.4], rtol=1e-12)
     assert gap(prior, box, losses, lam) <= 1e-13
     prior = DirichletPrior(1 + 1e-9 * np.array([9.0, 9.0, 8.0, 5.0]))
-    lam = prior.best_response(Box([0, 0, 0, 0], [0.1, 0.1, 1, 1]), [1e9] * 4)
+    lam = prior.best_response(Box([0, 0, 0, 0], [0.1, 0.1, 1, 1]), [1e10] * 4)
     np.testing.assert_allclose(lam, [0.1, 0.1, 0.8 * 8 / 13, 0.8 * 5 / 13], rtol=1e-6)
 
 

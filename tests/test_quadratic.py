@@ -270,11 +270,11 @@ def test_general_rows_agree_with_cvxpy() -> None:
         assert problem.value(theta) == pytest.approx(problem.reference(), abs=1e-8)
 
 
-@given(st.integers(0, 2**32 - 1), st.sampled_from([2, 5, 30, 150]), st.integers(1, 10))
-def test_without_a_diagonal_few_entries_are_off_their_bounds(seed: int, n: int, r: int) -> None:
-    """r + 1 at most, and the rest exactly at them: so the next solve has a small system."""
-    problem = random_problem(seed, "gauss", "none", "capped", n, r)
-    theta = problem.solve()
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["gauss", "exact fit"]), st.integers(3, 10))
+def test_from_a_vertex_few_entries_leave_their_bounds(seed: int, kind: str, r: int) -> None:
+    """r + 1 at most, and the rest is exactly at them: so every system is small."""
+    problem = random_problem(seed, kind, "none", "capped", 30, r)
+    theta = problem.solve(start=best_vertex(-problem.c, problem.lower, problem.upper))
     free = (theta > problem.lower) & (theta < problem.upper)
     assert np.count_nonzero(free) <= r + 1
 
@@ -295,6 +295,15 @@ def test_curvatures_of_a_barrier() -> None:
         F = rng.standard_normal((n, 10))
         problem = Problem(c, F, 1 / lam**2, np.zeros(n), np.ones(n))
         assert_solves(problem, problem.solve(start=lam / lam.sum()))
+
+
+@pytest.mark.parametrize("diagonal", [1e-16, 1e-14, 1e-12])
+def test_a_diagonal_near_rounding_keeps_many_entries_free(diagonal: float) -> None:
+    """Woodbury's formula would lose all digits here."""
+    for seed in range(10):
+        problem = random_problem(seed, "exact fit", "none", "capped", 200, 5)
+        problem.D = np.full(200, diagonal)
+        assert_solves(problem, problem.solve())
 
 
 @pytest.mark.parametrize("n", [1000, 3000])

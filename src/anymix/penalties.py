@@ -161,7 +161,7 @@ def _clipped(a: Array, gap: Array, lower: Array, upper: Array, at_tie: float = 0
 def _level(a: Array, L: Array, lower: Array, upper: Array) -> tuple[int, float]:
     """τ with Σ clip(a/(τ−L), l, u) = 1, as (j, s), τ = L_j + s: no digit of s is lost in L_j.
 
-    The sum falls from Σu to Σl as τ rises, with kinks where an entry leaves u or meets l.
+    The sum falls from Σu to Σl as τ rises; at the last kink below τ, L_j is as near as it gets.
     """
     order, steps = _kinks(a, L, lower, upper)
     low, high = -1, order.size - 1  # the sum is above 1 before kink `low`, at most 1 after `high`
@@ -181,12 +181,9 @@ def _level(a: Array, L: Array, lower: Array, upper: Array) -> tuple[int, float]:
 
 
 def _kinks(a: Array, L: Array, lower: Array, upper: Array) -> tuple[NDArray[np.intp], Array]:
-    """(j, s) of all kinks τ = L_j + s in rising order; after the last the sum is at most 1."""
-    leaves, meets = np.arange(a.size), np.flatnonzero((a > 0) & (lower > 0))
-    j = np.concatenate([leaves, meets, [np.argmax(L)]])
-    divisor = np.concatenate([upper, lower[meets], [1 - lower.sum()]])
-    dividend = np.concatenate([a, a[meets], [a.sum()]])
-    s = np.where(dividend > 0, dividend / np.where(divisor > 0, divisor, 1.0), 0.0)
+    """(j, s) of the τ = L_j + s where an entry leaves u, rising; at the last the sum is ≤ 1."""
+    j = np.append(np.arange(a.size), np.argmax(L))
+    s = np.append(a / np.where(a > 0, upper, 1.0), a.sum() / (1 - lower.sum()))
     rounded = L[j] + s
     added = rounded - L[j]
     lost = (L[j] - (rounded - added)) + (s - added)  # exactly: L_j + s = rounded + lost

@@ -46,8 +46,6 @@ def minimize_quadratic(
     """
     problem = _normalized(c, factor, diagonal, lower, upper, rows, totals)
     theta = None if start is None else problem.clip(_finite("start", start, problem.c.shape))
-    if theta is not None and not problem.meets_rows(theta):
-        theta = None
     if _many_change(problem, theta):
         theta = _proximal(problem, theta)
     if theta is None or not problem.meets_rows(theta):
