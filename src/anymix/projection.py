@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 SMALL = 4096  # below this many numbers a sort costs no more than a few passes
-MANY = 64  # up to this many kinks are tried at once
+FEW = 64  # up to this many kinks are tried at once
+SAMPLE = 1024  # entries enough to know where the middle is
 COUNTS = np.arange(1.0, SMALL + 1)
+ONES = np.ones(SMALL)
 ROUNDING = 64 * float(np.finfo(np.float64).eps)  # of a sum of up to 10⁶ numbers
 
 
@@ -26,50 +28,72 @@ def project_simplex(v: Array) -> Array:
     >>> project_simplex(np.array([0.5, 0.75, -1.0]))
     array([0.375, 0.625, 0.   ])
     """
-    top = v.max()  # v − top is exact near the top, where λ lives: |v| may be 1e9
     if v.size <= SMALL:
-        return _descend(v - top)
+        u = _descending(v)
+        top = u[0]  # v − top is exact near the top, where λ lives: |v| may be 1e9
+        return _descend(v - top, _threshold(u - top))
+    top = v.max()
     part = v[:: max(16, -(-v.size // SMALL))]
-    bound = _threshold(part - top)  # τ of a part is at most τ of the whole
+    bound = _threshold(_descending(part) - top)  # τ of a part is at most τ of the whole
     mask = v > np.nextafter(top + bound, -np.inf)
     if 2 * np.count_nonzero(mask) > v.size:
-        return _descend(v - top)
+        z = v - top
+        return _descend(z, max(bound, (np.add.reduce(z) - 1) / z.size))
     lam = np.zeros(v.size)
     kept = np.flatnonzero(mask)
-    lam[kept] = _descend(v[kept] - top)
+    z = v[kept] - top
+    lam[kept] = _descend(z, _threshold(_descending(z)) if z.size <= SMALL else bound)
     return lam
 
 
-def _descend(z: Array) -> Array:
-    """λ = max(z − τ, 0) with Σ λ = 1, by Newton steps from the left of τ ≥ −1; overwrites z ≤ 0.
+def _descend(z: Array, tau: float) -> Array:
+    """λ = max(z − τ, 0) with Σ λ = 1, by Newton steps from τ or below; overwrites z ≤ 0.
 
     A step never passes the root and is exact on the right support (Michelot, 1986); Σ λ − 1 times
     the size of the support falls at least fourfold, so the steps are few. Subtracting them one by
     one leaves z as small as λ: nothing is lost to the rounding of τ.
     """
-    step = _threshold(z) if z.size <= SMALL else max(-1.0, (np.add.reduce(z) - 1) / z.size)
     lam = np.empty_like(z)
     for _ in range(64):
-        z -= step
+        z -= tau
         np.maximum(z, 0.0, out=lam)
-        excess = np.add.reduce(lam) - 1.0
+        excess = _sum(lam) - 1.0
         if abs(excess) <= ROUNDING:
             break
-        step = excess / np.count_nonzero(lam)
+        tau = excess / np.count_nonzero(lam)
     return lam
 
 
-def _threshold(z: Array) -> float:
-    """τ = (Σ_S z − 1)/|S| for the support S: the k largest entries z > (their sum − 1)/k."""
-    u = z.copy()
+def _sum(x: Array) -> float:
+    """Σ x: for short x the dot product takes half the time."""
+    return float(x.dot(ONES[: x.size]) if x.size <= SMALL else np.add.reduce(x))
+
+
+def _descending(v: Array) -> Array:
+    u = v.copy()
     u.sort()
-    u = u[::-1]
-    if u.size > 64 and 64 * (u[0] - u[64]) > 1 and np.add.reduce(u[:64]) - 1 >= 64 * u[64]:
-        u = u[:64]  # τ is no less than the next entry: it and all below are out
+    return u[::-1]
+
+
+def _threshold(u: Array) -> float:
+    """τ = (Σ_S u − 1)/|S|, S the k first of falling u with u_k > (their sum − 1)/k.
+
+    One probe tells whether S ends before 64 or, if u is so flat that it cannot, after ¾ of u.
+    """
+    low, high, base = 0, u.size, -1.0  # S ends between low and high, and base = Σ u[:low] − 1
+    if high > 64:
+        flat = 64 * (u[0] - u[64]) <= 1
+        k = 3 * high // 4 if flat else 64
+        total = _sum(u[:k]) - 1.0
+        if k * u[k - 1] > total:
+            low, base = k, total
+        else:
+            high = k
+    u = u[low:high]
     sums = np.add.accumulate(u)
-    sums -= 1.0
-    k = int(np.count_nonzero(u * COUNTS[: u.size] > sums))
-    return float(sums[k - 1]) / k
+    sums += base
+    k = int(np.count_nonzero(u * COUNTS[low:high] > sums))
+    return float(sums[k - 1] if k else base) / (low + k)
 
 
 def project_box(v: Array, w: Array, lower: Array, upper: Array, total: float = 1.0) -> Array:
@@ -101,24 +125,33 @@ def _multiplier(z: Array, w: Array, lower: Array, upper: Array, total: float) ->
     left, right = -math.inf, math.inf
     fixed, slope = -total, 0.0  # settled entries add up to fixed − slope τ
     while z.size:
-        kinks = np.concatenate((leaves, lands))
-        kinks = kinks[(left < kinks) & (kinks < right)]
-        if kinks.size > MANY:
-            kinks = np.partition(kinks, kinks.size // 2)[kinks.size // 2, None]
+        kinks = _pivots(leaves, lands, left, right)
         at = kinks[:, None]  # (kinks, 1) against (entries,)
         lam = np.where(at < lands, np.clip(z - at / w, lower, upper), lower)
         below = lam.sum(axis=1) + fixed - slope * kinks > 0
         right = min(right, kinks.min(where=~below, initial=right))
         left = max(left, kinks.max(where=below & (kinks < right), initial=left))
-        at_l, at_u = lands <= left, right <= leaves
-        free = (leaves <= left) & (right <= lands)
+        at_l, at_u = lands <= left, leaves >= right
+        free = (leaves <= left) & (lands >= right)
         fixed += lower[at_l].sum() + upper[at_u].sum() + z[free].sum()
         slope += float(np.sum(1 / w[free]))
         rest = ~(at_l | at_u | free)
-        z, w, lower, upper, leaves, lands = (a[rest] for a in (z, w, lower, upper, leaves, lands))
+        z, w, lower, upper = z[rest], w[rest], lower[rest], upper[rest]
+        leaves, lands = leaves[rest], lands[rest]
     if slope > 0:
         return float(min(max(fixed / slope, left), right))
     return float(right if right < math.inf else left)
+
+
+def _pivots(leaves: Array, lands: Array, left: float, right: float) -> Array:
+    """The kinks between left and right if they are few, otherwise the median of a sample."""
+    for every in (1 + leaves.size // SAMPLE, 1):
+        kinks = np.concatenate((leaves[::every], lands[::every]))
+        kinks = kinks[(left < kinks) & (kinks < right)]
+        if kinks.size:
+            break
+    few = every == 1 and kinks.size <= FEW
+    return kinks if few else np.partition(kinks, kinks.size // 2)[kinks.size // 2, None]
 
 
 def rising_root(
