@@ -225,10 +225,11 @@ class Objective:
         """
         free = ~self.penalized if self.gamma > 0 else np.ones_like(self.penalized)
         unit = np.ones(len(v)) if self.reach is None else self.reach
+        size = math.sqrt(2 * max(float(mixture @ here.losses), 0.0))
         left, unit, w = np.abs(v[free]), unit[free], np.abs(here.w[free])
-        if np.any(left > 1e-11 * unit * math.sqrt(2 * float(mixture @ here.losses))):
+        if np.any(left > 1e-11 * size * unit):
             return -math.inf
-        bound = -10.0 * float(left @ w + np.sum(left[left > 0] / unit[left > 0]))
+        bound = -10.0 * float(left @ w + size * np.sum(left[left > 0] / unit[left > 0]))
         length = float(np.linalg.norm(v[self.penalized]))
         if self.gamma == 0:
             return bound
@@ -303,6 +304,7 @@ def certify(
     lam = np.asarray(mixture, dtype=np.float64)
     if lam.shape != (problem.n_domains,) or not objective.mixtures.contains(lam, tol=1e-8):
         raise ValueError(f"mixture is not in {objective.mixtures!r}; project it first")
+    lam = objective.mixtures.project(lam)  # the proof is for a member, not for one up to rounding
     here = problem.at(w)
     if w_radius is not None and not np.linalg.norm(here.w) <= w_radius * (1 + 1e-12):
         raise ValueError(

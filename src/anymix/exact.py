@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,9 @@ Array = NDArray[np.float64]
 Record = dict[str, float]
 
 __all__ = ["Solution", "solve"]
+
+PATIENCE = 150  # iterations after which a Hessian is worth its price after all
+MOST_DENSE = 3000  # parameters: beyond it no dense Hessian is formed
 
 
 @dataclass(frozen=True)
@@ -192,7 +195,9 @@ def _sqp(problem: Oracle, objective: Objective, w: Array, mixture: Array) -> Ite
     here = problem.at(w)
     jacobian, upper = here.jacobian(), objective.upper(here)
     curvature = _choose_curvature(problem, objective)
-    while True:
+    for k in count():
+        if k == PATIENCE and problem.n_parameters <= MOST_DENSE:
+            curvature = _Newton(objective)  # too ill-conditioned for a learnt curvature
         curvature.update(here, mixture)
         program = _Program(objective, curvature, jacobian, here.w)
         step, target, model = program.solve(here.losses, mixture)
@@ -247,7 +252,7 @@ def _certified(
 def _lower(objective: Objective, at: _Iterate) -> float:
     """The proof from the model's step, or from an exact Newton step where only that is tight."""
     step = at.step
-    if (at.there is at.here or objective.gamma == 0) and len(step) <= 3000:
+    if (at.there is at.here or objective.gamma == 0) and len(step) <= MOST_DENSE:
         step = newton_step(objective, at.here, at.mixture)
     return objective.lower(at.here, at.mixture, step)
 
