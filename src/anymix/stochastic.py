@@ -206,10 +206,10 @@ class _Game:
 
     def project(self, w: Array) -> Array:
         """Π_W."""
-        length = float(np.linalg.norm(w))
-        if self.w_radius is None or length <= self.w_radius:
+        if self.w_radius is None:
             return w
-        return w * (self.w_radius / length)
+        length = float(np.linalg.norm(w))
+        return w if length <= self.w_radius else w * (self.w_radius / length)
 
     def opponent(self) -> Adversary:
         """λ_0 with its step rule; the penalty is part of its gradients."""
@@ -368,7 +368,12 @@ def _game(
 
 def _schedule(name: str, step: Schedule) -> Callable[[int], float]:
     if callable(step):
-        return step
+        return lambda t: _size(f"{name}({t})", step(t))
+    size = _size(name, step)
+    return lambda t: size
+
+
+def _size(name: str, step: float) -> float:
     if not (isinstance(step, Real) and 0 <= step < np.inf):
         raise ValueError(f"{name} is {step!r}; give a number ≥ 0, or a function of the step number")
-    return lambda t: float(step)
+    return float(step)
