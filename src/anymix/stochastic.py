@@ -273,6 +273,11 @@ def _gradients(
     delta_mixture = game.mixture_sampler.mixture_gradient(rows, w, b, u[n_w:])
     if game.penalty is not None:
         delta_mixture = delta_mixture - game.penalty.gradient(mixture)
+    if not np.all(np.isfinite(delta_mixture)):
+        raise ValueError(
+            f"the gradient for λ = {mixture} is {delta_mixture}: make step_w shorter, or "
+            "step_mixture where a prior keeps λ from 0"
+        )
     return delta_w, delta_mixture
 
 
