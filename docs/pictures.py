@@ -1,0 +1,86 @@
+"""The pictures of the documentation:  python docs/pictures.py"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import anymix as ax
+from anymix.samplers import FullBatch
+from anymix.stochastic import Iterate, mirror_prox_afl
+
+Array = NDArray[np.float64]
+FOLDER = Path(__file__).parent / "img"
+INK, PLAIN, AVERAGE, OPTIMISTIC, PROX = "#333333", "#d55e00", "#e69f00", "#0072b2", "#009e73"
+
+
+def optimistic(n_steps: int = 600) -> None:
+    """Last iterates on L(w, λ) = 1 + (λ_2 − λ_1) w, |w| ≤ 1: a saddle at w = 0, λ = (½, ½)."""
+    from matplotlib import pyplot as plt
+
+    plain = _run(ax.stochastic_afl, n_steps)
+    inward = _run(ax.optimistic_afl, n_steps)
+    prox = _run(mirror_prox_afl, n_steps)
+    style: dict[Any, Any] = {
+        "font.size": 10,
+        "axes.edgecolor": INK,
+        "axes.labelcolor": INK,
+        "text.color": INK,
+    }
+    with plt.rc_context(style):
+        figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.1), layout="constrained")
+        _paths(left, plain, inward)
+        _distances(right, plain, inward, prox)
+        for axes in (left, right):
+            axes.spines[["top", "right"]].set_visible(False)
+        FOLDER.mkdir(exist_ok=True)
+        figure.savefig(FOLDER / "optimistic.png", dpi=150)
+        plt.close(figure)
+
+
+def _run(algorithm: Callable[..., Iterator[Iterate]], n_steps: int) -> list[Iterate]:
+    problem = ax.LinearDomains([[1.0], [1.0]], [1, 0], ["a", "b"], ax.Hinge(), intercept=False)
+    options = {"step_w": 0.1, "step_mixture": 0.1, "sampler": FullBatch(), "start": [0.3]}
+    return list(islice(algorithm(problem, ax.Simplex(2), **options), n_steps))
+
+
+def _paths(axes: Any, plain: list[Iterate], inward: list[Iterate]) -> None:
+    for steps, color, name, at in (
+        (plain, PLAIN, "Stochastic-AFL circles outwards", (0, 1.06)),
+        (inward, OPTIMISTIC, "Optimistic spirals in", (0.01, 0.705)),
+    ):
+        w, lam = [0.3, *(s.w[0] for s in steps)], [0.5, *(s.mixture[0] for s in steps)]
+        axes.plot(w, lam, color=color, linewidth=1.1)
+        axes.text(*at, name, color=color, ha="center", va="center", fontsize=9)
+    axes.plot(0.3, 0.5, "o", color=INK, markersize=5)
+    axes.annotate("start", (0.3, 0.5), (1, 7), textcoords="offset points", ha="center")
+    axes.plot(0, 0.5, "*", color=INK, markersize=11)
+    arrow = {"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 6}
+    axes.annotate("saddle", (0, 0.5), (0, 0.19), ha="center", va="center", arrowprops=arrow)
+    axes.set(xlabel="model w", ylabel="mixture λ₁", title="The last iterates, step by step")
+    axes.set_ylim(-0.05, 1.12)
+
+
+def _distances(axes: Any, plain: list[Iterate], inward: list[Iterate], prox: list[Iterate]) -> None:
+    steps = np.arange(1, len(plain) + 1)
+    curves = (
+        ([s.w for s in plain], [s.mixture for s in plain], PLAIN, "Stochastic-AFL, last"),
+        ([s.w_average for s in plain], [s.mixture_average for s in plain], AVERAGE,
+         "Stochastic-AFL, average"),
+        ([s.w for s in inward], [s.mixture for s in inward], OPTIMISTIC, "Optimistic, last"),
+        ([s.w for s in prox], [s.mixture for s in prox], PROX, "Mirror-Prox, last"),
+    )  # fmt: skip
+    for w, lam, color, name in curves:
+        distance = np.hypot(np.ravel(w), np.linalg.norm(np.array(lam) - 0.5, axis=1))
+        axes.semilogy(steps, distance, color=color, linewidth=1.4, label=name)
+    axes.set(xlabel="step", title="Distance to the saddle")
+    axes.legend(frameon=False, loc="lower left")
+
+
+if __name__ == "__main__":
+    optimistic()
