@@ -498,6 +498,15 @@ def test_the_bound_that_drops_entries_early_keeps_the_support() -> None:
         np.testing.assert_allclose(Simplex(10_000).project(v + 5.0), lam, atol=1e-14)
 
 
+def test_a_far_majority_does_not_blur_the_few_that_count() -> None:
+    """Only two entries count, and the fast path's sample sees neither: no digit may be lost."""
+    v = np.full(10_000, -1e9)
+    v[[5, 77]] = 0.3, 0.1
+    lam = Simplex(10_000).project(v)
+    np.testing.assert_allclose(lam[[5, 77]], [0.6, 0.4], rtol=1e-15)
+    assert np.count_nonzero(lam) == 2
+
+
 def test_values_so_large_that_bounds_are_below_their_rounding() -> None:
     v = np.array([1e17, 1e17, 1e17, 0.0])
     lam = project_box(v, np.ones(4), np.zeros(4), np.full(4, 0.4))

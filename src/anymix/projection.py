@@ -34,7 +34,7 @@ def project_simplex(v: Array) -> Array:
         return _descend(v - top, _threshold(u - top))
     top = v.max()
     part = v[:: max(16, -(-v.size // SMALL))]
-    bound = _threshold(_descending(part) - top)  # τ of a part is at most τ of the whole
+    bound = max(-1.0, _threshold(_descending(part) - top))  # τ of a part is at most τ of the whole
     mask = v > np.nextafter(top + bound, -np.inf)
     if 2 * np.count_nonzero(mask) > v.size:
         z = v - top
