@@ -151,11 +151,8 @@ def _start(
     problem: Oracle, objective: Objective, start: Solution | ArrayLike | None
 ) -> tuple[Array, Array]:
     """Where to begin: as asked, or from the solution on a tenth of the rows, or from zero."""
-    if isinstance(start, Solution):
-        return _centred(problem, start.w), objective.mixtures.project(start.mixture)
     if start is not None:
-        w = _centred(problem, np.asarray(start, dtype=np.float64))
-        return w, objective.best_response(problem.at(w).losses)
+        return _asked(problem, objective, start)
     if isinstance(problem, LinearDomains) and problem.n_rows > max(4000, 40 * problem.n_features):
         coarse = problem.sample(0.1)
         if coarse.n_rows < 0.5 * problem.n_rows:
@@ -166,6 +163,19 @@ def _start(
                     break
             return at.there.w, at.mixture
     return np.zeros(problem.n_parameters), objective.mixtures.center
+
+
+def _asked(
+    problem: Oracle, objective: Objective, start: Solution | ArrayLike
+) -> tuple[Array, Array]:
+    """The start asked for, unless zero is better: from far out the way is long."""
+    here = problem.at(start.w if isinstance(start, Solution) else start)
+    here = problem.at(_centred(problem, here.w))
+    zero = problem.at(np.zeros(problem.n_parameters))
+    here = min(here, zero, key=objective.upper)
+    if isinstance(start, Solution):
+        return here.w, objective.mixtures.project(start.mixture)
+    return here.w, objective.best_response(here.losses)
 
 
 def _centred(problem: Oracle, w: Array) -> Array:
@@ -197,7 +207,7 @@ def _sqp(problem: Oracle, objective: Objective, w: Array, mixture: Array) -> Ite
     curvature = _choose_curvature(problem, objective)
     for k in count():
         if k == PATIENCE and problem.n_parameters <= MOST_DENSE:
-            curvature = _Newton(objective)  # too ill-conditioned for a learnt curvature
+            curvature = _Newton(problem, objective)  # too ill-conditioned for a learnt curvature
         curvature.update(here, mixture)
         program = _Program(objective, curvature, jacobian, here.w)
         step, target, model = program.solve(here.losses, mixture)
@@ -329,16 +339,16 @@ def _search(
 def _choose_curvature(problem: Oracle, objective: Objective) -> Any:
     """The true curvature while a Hessian costs about as much as the passes it saves."""
     if not isinstance(problem, LinearDomains) or problem.n_parameters <= 600:
-        return _Newton(objective)
+        return _Newton(problem, objective)
     return _LimitedMemory(problem, objective)
 
 
 class _Newton:
     """H = ∇²Φ(w, λ) itself."""
 
-    def __init__(self, objective: Objective) -> None:
-        self.objective, self.damping = objective, 1e-8
-        self.n_rows = 400 * len(objective.penalized)
+    def __init__(self, problem: Oracle, objective: Objective) -> None:
+        self.problem, self.objective, self.damping = problem, objective, 0.0
+        self.n_rows = 400 * problem.n_parameters
 
     def update(self, here: Here, mixture: Array) -> None:
         """H at (w, λ), from rows enough to be right to about 5 %."""
@@ -350,21 +360,29 @@ class _Newton:
 
     def judge(self, ratio: float) -> None:
         """Damp more where the objective fell by less than a tenth of the model's promise."""
-        self.damping = max(1e-8, self.damping * (10.0 if ratio < 0.1 else 0.1))
+        if ratio < 0.1:
+            self.damping = max(10 * self.damping, 1e-6)
+        else:
+            self.damping *= 0.1 if self.damping > 1e-8 else 0.0
 
     def restart(self) -> bool:
         """After no step went down: whether there is a more careful one."""
-        self.damping, self.n_rows = 1e3 * self.damping, 2**62
-        return self.damping < 1e3
+        self.damping, self.n_rows = max(1e3 * self.damping, 1e-4), 2**62
+        return self.damping < 1e4
 
     def eliminate(self, jacobian: Array, r: Array) -> tuple[Array, Array, Callable[[Array], Array]]:
         """F with FFᵀ = J H⁻¹Jᵀ, J H⁻¹r, and λ ↦ −H⁻¹(Jᵀλ + r).
 
-        H is damped by J²/L, which is about ℓ'²/ℓ x²: for the losses that grow linearly this is the
-        curvature of a parabola above them, where their own is 0 far out.
+        Far out, losses that grow linearly have no curvature; there H is damped by ℓ'²/ℓ max x_j²,
+        about the curvature of a parabola above them, with |J_kj| ≤ |ℓ'| max |x_j| for ℓ'.
         """
         diagonal = np.einsum("ii->i", self.hessian)
-        diagonal += self.damping * np.max(jacobian**2, axis=0) / max(self.worst, 1e-300)
+        if not np.all(diagonal > 0):
+            self.damping = max(self.damping, 1e-4)
+        if self.damping > 0:
+            x = np.maximum(self.problem.reach, 1e-300)
+            slope = float(np.max(np.abs(jacobian) / x))  # ℓ'
+            diagonal += self.damping * slope**2 / max(self.worst, 1e-300) * x**2
         C, _ = damped_cholesky(self.hessian)
         half = solve_triangular(C, np.column_stack([jacobian.T, r]), lower=True, check_finite=False)
         factor, t = half[:, :-1].T, half[:, -1]  # (p, D), (D,)
