@@ -346,6 +346,15 @@ def test_the_smallest_problems() -> None:
     np.testing.assert_array_equal(fixed, half)
 
 
+def test_a_bound_that_costs_nothing_is_met_exactly() -> None:
+    """The multiplier is zero there, so rounding alone would leave 1e-17."""
+    problem = Problem(
+        np.zeros(3), np.zeros((3, 0)), np.array([0, 0.3, 0.7]), np.zeros(3), np.ones(3)
+    )
+    for start in (None, np.array([0.3, 0.3, 0.4]), np.array([0.0, 0.0, 1.0])):
+        np.testing.assert_array_equal(problem.solve(start), [1, 0, 0])
+
+
 def test_linear_program_with_ties_ends() -> None:
     theta = Problem(np.ones(50), np.zeros((50, 0)), np.zeros(50), np.zeros(50), np.ones(50)).solve()
     assert theta.sum() == pytest.approx(1, abs=1e-15)

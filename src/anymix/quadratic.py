@@ -97,6 +97,12 @@ class _Problem:
         y = np.linalg.lstsq(spread @ self.A.T, self.b - self.A @ theta, rcond=None)[0]
         return self.clip(theta + y @ spread)
 
+    def snap(self, theta: Array, noise: Array) -> Array:
+        """θ at a bound wherever rounding, of Σθ and of the gradient, cannot tell it from there."""
+        reach = np.minimum(4 * EPS * np.max(np.abs(theta)), noise / self.squares)
+        theta = np.where(theta - self.lower <= reach, self.lower, theta)
+        return np.where(self.upper - theta <= reach, self.upper, theta)
+
     def gradient(self, theta: Array) -> tuple[Array, Array]:
         """Qθ − c, and a bound on its rounding error from the size of the summands."""
         entries, norms = self.sizes
@@ -148,13 +154,12 @@ def _finite(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
 
 
 def _many_change(problem: _Problem, theta: Array | None) -> bool:
-    """Whether more entries than a minimiser needs free, r + e if D = 0, may leave their bounds."""
-    few = problem.F.shape[1] + problem.b.size
-    if few >= problem.c.size:
-        return False
-    if theta is None or np.all(problem.D > 0):
-        return True
-    return bool(np.count_nonzero(problem.room(theta)) > few)
+    """Whether many entries may leave their bounds, and the dual, of r + e variables, is small."""
+    few, n = int(problem.F.shape[1] + problem.b.size), problem.c.size
+    if theta is None:
+        return few < max(n, 100)
+    many = np.all(problem.D > 0) or np.count_nonzero(problem.room(theta)) > few
+    return few < n and bool(many)
 
 
 def _feasible(problem: _Problem) -> Array:
@@ -188,7 +193,7 @@ def _active_set(problem: _Problem, theta: Array) -> Array:
         here = hash(np.where(free, np.nan, theta).tobytes())
         visits[here] += 1
         if not wrong.any() or visits[here] > 2:  # a third visit, and only rounding is left to gain
-            return problem.on_rows(theta)
+            return problem.on_rows(problem.snap(theta, noise))
         careful |= visits[here] > 1
         j = int(np.argmax(wrong if careful else np.where(wrong, np.abs(z), 0.0)))
         d = face.conjugate(j, -np.sign(z[j]))
