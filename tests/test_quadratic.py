@@ -347,12 +347,11 @@ def test_the_smallest_problems() -> None:
 
 
 def test_a_bound_that_costs_nothing_is_met_exactly() -> None:
-    """The multiplier is zero there, so rounding alone would leave 1e-17."""
-    problem = Problem(
-        np.zeros(3), np.zeros((3, 0)), np.array([0, 0.3, 0.7]), np.zeros(3), np.ones(3)
-    )
-    for start in (None, np.array([0.3, 0.3, 0.4]), np.array([0.0, 0.0, 1.0])):
-        np.testing.assert_array_equal(problem.solve(start), [1, 0, 0])
+    """The nearest point of a segment is its end, at a right angle: a multiplier of zero."""
+    points, target = np.array([[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]]), np.array([-1, 2, -1]) / 3
+    problem = Problem(points @ target, points, np.zeros(2), np.zeros(2), np.ones(2))
+    for start in (None, np.array([0.3, 0.7]), np.array([1.0, 0.0])):
+        np.testing.assert_array_equal(problem.solve(start), [0, 1])
 
 
 def test_linear_program_with_ties_ends() -> None:
