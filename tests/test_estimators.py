@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import anymix as ax
 from anymix import datasets
 from anymix.estimators import OverfitWarning
-from anymix.fitting import _free_parameters, _shares, overfit_message
+from anymix.fitting import _free_parameters, _shares, alone_solutions, overfit_message
 from anymix.rows import read_classes
 
 Array = NDArray[np.float64]
@@ -315,6 +315,8 @@ def test_a_row_in_no_domain_does_not_count() -> None:
     model = ax.AgnosticClassifier(tol=1e-10).fit(X, y, domains=table)
     peer = ax.AgnosticClassifier(tol=1e-10).fit(X[inside], y[inside], domains=domains[inside])
     np.testing.assert_allclose(model.coef_, peer.coef_, atol=1e-6)
+    with pytest.raises(ValueError, match="class 'outside' of y has no row"):
+        ax.AgnosticClassifier().fit(X, np.where(inside, y, "outside"), domains=table)
 
 
 @pytest.mark.parametrize("kind", [int, bool, float, str])
@@ -469,6 +471,15 @@ def test_all_rows_are_not_copied() -> None:
     X, y, domains = make_data()
     rows = read_classes(ax.AgnosticClassifier(), X, y, domains, None, True)
     assert np.shares_memory(rows.part().X, X)
+
+
+def test_models_of_one_domain_start_where_they_are_told() -> None:
+    X, y, domains = make_data()
+    problem = ax.LinearDomains(X, y, domains)
+    options = {"gamma": 0.01, "norm": "squared", "tol": 1e-8, "max_iter": 100}
+    found = alone_solutions(problem, options)
+    again = alone_solutions(problem, options, found)
+    assert max(solution.n_iter for solution in again) == 1 < found[0].n_iter
 
 
 @pytest.mark.parametrize("fraction", [0.1, 0.25, 0.5])

@@ -272,7 +272,8 @@ def brute_force(
 
 def test_choice_is_that_of_brute_force() -> None:
     X, y, domains = make_data()
-    folds = list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, domains))
+    parts = np.split(np.random.default_rng(0).permutation(len(y)), [60, 150, 300])  # unequal
+    folds = [(np.setdiff1d(np.arange(len(y)), part), part) for part in parts]
     candidates = [
         {"gamma": gamma, "mu": mu, "max_skewness": r}
         for mu in (0.0, 0.1)
@@ -347,6 +348,34 @@ def test_refit_is_a_fit_of_all_rows_and_does_not_warn() -> None:
     np.testing.assert_array_equal(model.predict_proba(X), peer.predict_proba(X))
     assert model.certificate_ == peer.certificate_
     assert model.agnostic_loss_ == peer.agnostic_loss_
+
+
+def test_refit_keeps_every_part_of_the_choice() -> None:
+    X, y, domains = make_data()
+    model = ax.AgnosticClassifierCV([0.1], [0.05], [1.5], mixtures=ax.Box([0.1, 0.1], [0.9, 0.9]))
+    model.fit(X, y, domains=domains)
+    peer = ax.AgnosticClassifier(ax.Box([0.1, 0.1], [0.9, 0.9]), 0.1, 0.05, 1.5)
+    np.testing.assert_array_equal(model.coef_, peer.fit(X, y, domains=domains).coef_)
+    np.testing.assert_array_equal(model.mixture_, peer.mixture_)
+    plain = clone(model).set_params(norm="plain", fit_intercept=False, tol=1e-3, max_iter=500)
+    plain.fit(X, y, domains=domains)
+    peer.set_params(norm="plain", fit_intercept=False, tol=1e-3, max_iter=500)
+    np.testing.assert_array_equal(plain.coef_, peer.fit(X, y, domains=domains).coef_)
+    assert plain.intercept_.tolist() == [0.0]
+
+
+def test_each_fit_starts_at_its_predecessor(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = []
+
+    def watched(*args: Any, start: Any, **options: Any) -> ax.Solution:
+        starts.append((options["gamma"], start))
+        return ax.solve(*args, start=start, **options)
+
+    monkeypatch.setattr("anymix.selection.solve", watched)
+    X, y, domains = make_data()
+    ax.AgnosticClassifierCV([1.0, 0.1, 0.01], cv=2).fit(X, y, domains=domains)
+    assert [gamma for gamma, _ in starts] == [1.0, 0.1, 0.01] * 2
+    assert [start is None for _, start in starts] == [True, False, False] * 2
 
 
 @pytest.mark.parametrize("overlap", [False, True])
