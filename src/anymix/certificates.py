@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -128,8 +129,8 @@ class Objective:
                 "build the set with the data's number of domains"
             )
         for name, value in (("gamma", gamma), ("mu", mu)):
-            if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} is {value}; give a finite number ≥ 0")
+            if not (isinstance(value, Real) and math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} is {value!r}; give a finite number ≥ 0")
         if norm not in ("squared", "plain"):
             raise ValueError(f"norm is {norm!r}; give 'squared' (½‖w‖²) or 'plain' (‖w‖)")
         if prior is not None and mu > 0:

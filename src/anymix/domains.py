@@ -108,12 +108,16 @@ class LinearDomains:
 
     @cached_property
     def loss_scale(self) -> float:
-        """The unit in which gaps are measured: the worst loss of a constant, at most 1."""
+        """The unit in which gaps are measured: the worst loss of a constant, at most 1.
+
+        A constant that fits leaves only the rounding of y, which is no unit; 1e-8 of y is.
+        """
         if self.classes is not None:
             return 1.0
         mean = float(self.reference @ (self.average @ self.y)) if self.intercept else 0.0
         value = self.average @ self.loss.derivatives(np.full(self.n_rows, mean), self.y, 0)[0]
-        return float(np.clip(value.max(), 1e-300, 1.0))
+        least = 0.5 * (1e-8 * float(np.max(np.abs(self.y)))) ** 2
+        return min(1.0, max(float(value.max()), least) or 1.0)
 
     @cached_property
     def penalized(self) -> NDArray[np.bool_]:
