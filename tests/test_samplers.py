@@ -394,10 +394,28 @@ def test_a_domain_without_weight_is_never_drawn(u: float) -> None:
     assert Weighted().model_gradient(rows, w, only[1], np.array([u, 0.0])).tolist() == [1.0]
 
 
-def test_weights_that_round_below_one_still_reach_the_last_domain() -> None:
+def test_weights_that_do_not_sum_to_one_are_drawn_in_proportion() -> None:
     _, rows, w = squares()
-    lam = np.array([0.25, 0.75 - 1e-9])
-    assert Weighted().model_gradient(rows, w, lam, np.array([LAST, 0.0])).tolist() == [4.0]
+    for u, expected in ((0.49, 1.0), (0.51, 4.0), (LAST, 4.0)):
+        for lam in ([0.2, 0.2], [3.0, 3.0]):
+            drawn = Weighted().model_gradient(rows, w, np.array(lam), np.array([u, 0.0]))
+            assert drawn.tolist() == [expected]
+
+
+@given(st.integers(1, 2**31), st.floats(1e-300, 1e300))
+def test_the_largest_uniform_number_stays_inside(p: int, total: float) -> None:
+    assert LAST * p < p
+    assert LAST * total < total
+
+
+def test_a_number_between_two_rows_is_the_second_of_them() -> None:
+    problem = LinearDomains(
+        [[1.0]] * 6, [0, 1] * 3, [0, 1] * 3, sample_weight=[1, 1, 1, 1, 2, 2]
+    )  # rows 0, 2, 4 and rows 1, 3, 5, with shares ¼, ¼, ½
+    rows = DomainRows(problem)
+    for k in (0, 1):
+        picked = rows.pick(np.full(4, k), np.array([0.0, 0.25, 0.5, 0.75]))
+        assert picked.tolist() == [k, k + 2, k + 4, k + 4]
 
 
 def test_numbers_of_draws_and_companions() -> None:

@@ -311,7 +311,7 @@ def test_no_iterate_changes_later_and_none_can_disturb_the_run(
     found = []
     for step in islice(start(algorithm, **options), 10):
         found.append(pickle.dumps(step))
-        for array in arrays({**vars(step), **step.state}):
+        for array in arrays(vars(step)):
             if array.flags.writeable:
                 array[...] = np.nan
     assert found == wanted
@@ -473,6 +473,16 @@ def test_w_stays_in_its_ball(algorithm: Algorithm, optimizer: Any) -> None:
     assert max(lengths) <= 0.5 * (1 + 1e-12)
     assert max(np.linalg.norm(s.w_average) for s in steps) <= 0.5 * (1 + 1e-12)
     assert sum(length > 0.499 for length in lengths) > 10
+
+
+@algorithms
+def test_a_start_outside_the_ball_begins_at_its_edge(algorithm: Algorithm) -> None:
+    outside, edge = (
+        last(start(algorithm, w_radius=0.5, start=w, sampler=FullBatch()), 3)
+        for w in ([3.0, 0.0, 4.0], [0.3, 0.0, 0.4])
+    )
+    np.testing.assert_allclose(outside.w, edge.w, rtol=1e-12)
+    np.testing.assert_allclose(outside.mixture, edge.mixture, rtol=1e-12)
 
 
 def test_a_ball_too_wide_to_touch_changes_nothing() -> None:

@@ -157,8 +157,7 @@ class Weighted:
     def model_gradient(self, rows: DomainRows, w: Array, mixture: Array, u: Array) -> Array:
         """As above."""
         total = np.cumsum(mixture)
-        domains = np.searchsorted(total, u[0::2] * total[-1], side="right")
-        domains = np.minimum(domains, np.flatnonzero(mixture)[-1])
+        domains = np.searchsorted(total, u[0::2] * total[-1], side="right")  # u < 1, even rounded
         c = np.full(self.batch_size, 1 / self.batch_size)
         return rows.gradient(w, rows.pick(domains, u[1::2]), c)
 
@@ -179,7 +178,7 @@ class UniformDomain:
     def mixture_gradient(self, rows: DomainRows, w: Array, offsets: Array, u: Array) -> Array:
         """As above."""
         p = len(offsets)
-        domains = np.minimum((u[0::2] * p).astype(np.intp), p - 1)
+        domains = (u[0::2] * p).astype(np.intp)
         excess = rows.losses(w, rows.pick(domains, u[1::2])) - offsets[domains]
         gradient: Array = np.bincount(
             domains, weights=excess * (p / self.batch_size), minlength=p
