@@ -14,6 +14,7 @@ curvature is trusted: a poor α only makes the bound looser, never wrong.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Protocol
@@ -135,12 +136,15 @@ class Objective:
             raise ValueError(f"norm is {norm!r}; give 'squared' (½‖w‖²) or 'plain' (‖w‖)")
         if prior is not None and mu > 0:
             raise ValueError("mu and prior are both given; penalise λ by one of them")
-        b = np.zeros(p) if offsets is None else np.asarray(offsets, dtype=np.float64)
-        if b.shape != (p,) or not np.all(np.isfinite(b)):
-            raise ValueError(f"offsets has shape {b.shape}; give {p} finite numbers, one a domain")
+        b = np.zeros(p) if offsets is None else np.asarray(offsets)
+        if b.shape != (p,) or b.dtype.kind not in "fiub" or not np.all(np.isfinite(b)):
+            raise ValueError(
+                f"offsets is {b} of shape {b.shape}; give {p} finite numbers, one a domain"
+            )
         reach = problem.reach if gamma == 0 else None
         sizes, penalized = problem.sizes, problem.penalized
-        return Objective(mixtures, sizes, penalized, float(gamma), float(mu), norm, b, prior, reach)
+        b, gamma, mu = b.astype(np.float64), float(gamma), float(mu)
+        return Objective(mixtures, sizes, penalized, gamma, mu, norm, b, prior, reach)
 
     # -- the maximising player -----------------------------------------------------------------
 
@@ -211,8 +215,9 @@ class Objective:
         if self.norm == "plain" and length > self.gamma > 0:
             for slack in (1e-15, 1e-12, 1e-9, 1e-6, 1e-3):  # until ‖v‖ ≤ γ in spite of rounding
                 value, v = here.dual(mixture, step, (1 - slack) * self.gamma / length)
-                bound = max(bound, value + self._support(v, here, mixture))
-                if bound > -math.inf:
+                shrunk = value + self._support(v, here, mixture)
+                if shrunk > -math.inf:
+                    bound = max(bound, shrunk)
                     break
         # every loss is ≥ 0, and so is R
         return max(bound, 0.0) + self.mixture_value(np.zeros_like(here.losses), mixture)
@@ -263,14 +268,14 @@ def damped_cholesky(hessian: Array) -> tuple[Array, bool]:
     A zero on the diagonal belongs to a row of zeros, which any positive number there leaves alone.
     """
     diagonal = np.einsum("ii->i", hessian)
-    hessian = hessian + np.diag(np.where(diagonal > 0, 0.0, 1.0))
+    hessian = hessian + np.diag(np.where(diagonal == 0, 1.0, 0.0))
     diagonal = np.einsum("ii->i", hessian).copy()
-    for epsilon in (0.0, 1e-13, 1e-11, 1e-9, 1e-7, 1e-4, 1e-1, 1e2):
-        try:
+    if not np.all(np.isfinite(diagonal)):
+        raise ValueError("X has entries whose squares overflow; rescale the features")
+    for epsilon in (0.0, 1e-13, 1e-11, 1e-9, 1e-7, 1e-4, 1e-1):
+        with suppress(np.linalg.LinAlgError):
             return cho_factor(hessian + np.diag(epsilon * diagonal), lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            continue
-    raise ValueError("the curvature is not finite; rescale the features")
+    return np.diag(np.sqrt(np.abs(diagonal))), True  # a matrix of rounding only: its scale is left
 
 
 def certify(
@@ -307,7 +312,9 @@ def certify(
         raise ValueError(f"mixture is not in {objective.mixtures!r}; project it first")
     lam = objective.mixtures.project(lam)  # the proof is for a member, not for one up to rounding
     here = problem.at(w)
-    if w_radius is not None and not np.linalg.norm(here.w) <= w_radius * (1 + 1e-12):
+    if w_radius is not None and not (isinstance(w_radius, Real) and w_radius >= 0):
+        raise ValueError(f"w_radius is {w_radius!r}; give a number ≥ 0, or None for all models")
+    if w_radius is not None and np.linalg.norm(here.w) > w_radius * (1 + 1e-12):
         raise ValueError(
             f"w has length {np.linalg.norm(here.w)} but w_radius is {w_radius}; shorten w first"
         )

@@ -13,6 +13,7 @@ second-order correction cures. Every iterate is compared by the agnostic objecti
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -120,8 +121,8 @@ def _check_solver_input(problem: Oracle, tol: float, max_iter: int) -> None:
             f"{problem.loss} has no curvature for the exact solver; use CrossEntropy, SquaredError "
             "or Huber here, or a stochastic solver"
         )
-    if not (np.isfinite(tol) and tol > 0):
-        raise ValueError(f"tol is {tol}; give a positive number such as 1e-6")
+    if not (isinstance(tol, numbers.Real) and 0 < tol < np.inf):
+        raise ValueError(f"tol is {tol!r}; give a positive number such as 1e-6")
     if max_iter < 1:
         raise ValueError(f"max_iter is {max_iter}; give at least 1")
 
@@ -388,7 +389,8 @@ class _Newton:
         factor, t = half[:, :-1].T, half[:, -1]  # (p, D), (D,)
 
         def back(mixture: Array) -> Array:
-            return -solve_triangular(C, factor.T @ mixture + t, lower=True, trans=1)
+            step = -solve_triangular(C, factor.T @ mixture + t, lower=True, trans=1)
+            return _centred(self.problem, step)
 
         return factor, factor @ t, back
 
