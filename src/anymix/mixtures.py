@@ -588,13 +588,12 @@ class Chi2Ball(MixtureSet):
         return min(self.base._largest_square(a), self.r * most, off**2)
 
     def _log_cover_size(self, epsilon: float) -> float:
-        base = (
-            Simplex(self.n_domains) if isinstance(self.base, Vertices) else self.base
-        )  # conv base
-        if self.r >= base._largest_square(1 / self._reference):
-            return base._log_cover_size(epsilon)
-        packing = _log_packing(self.n_domains, 2 * math.sqrt(self.r - 1), epsilon)
-        return min(packing, base._log_cover_size(epsilon / 2))
+        p, base = self.n_domains, self.base
+        conv = Simplex(p) if isinstance(base, Vertices) else base  # vertices cover only themselves
+        if self.r >= conv._largest_square(1 / self._reference):
+            return conv._log_cover_size(epsilon)
+        packing = _log_packing(p, 2 * math.sqrt(self.r - 1), epsilon)
+        return min(packing, conv._log_cover_size(epsilon / 2))
 
 
 # The arithmetic that several sets share.
