@@ -12,6 +12,7 @@ array([0.6931, 0.6931])
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from anymix import bounds as bounds
 from anymix.adversary import Adversary
 from anymix.certificates import Certificate, certify
 from anymix.domains import LinearDomains

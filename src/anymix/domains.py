@@ -243,7 +243,9 @@ class LinearDomains:
         other = object.__new__(LinearDomains)
         other.loss, other.intercept, other.classes = self.loss, self.intercept, self.classes
         other.domain_names, other.sizes = self.domain_names, self.sizes
-        other.X, other.y, other.average = self.X[rows], self.y[rows], average
+        dense = not sparse.issparse(self.X)
+        other.X = self.X.take(rows, axis=0) if dense else self.X[rows]  # twice as fast as [rows]
+        other.y, other.average = self.y[rows], average
         return other
 
     def _sort_rows(self) -> None:
@@ -360,15 +362,15 @@ class Evaluation:
         if self.problem.n_scores > 1:
             return np.stack([self._domain_gradient(k) for k in range(self.problem.n_domains)])
         average = self.problem.average
-        counts = np.diff(average.indptr)
-        data = average.data * (
-            self.slope if self.problem._is_partition else np.repeat(self.slope, counts)
-        )
+        slope = self.slope
+        if not self.problem._is_partition:
+            slope = np.repeat(slope, np.diff(average.indptr))
+        data = average.data * slope
         weighted = sparse.csc_array((data, average.indices, average.indptr), shape=average.shape)
         jacobian = self._columns(weighted)
         if not self.problem.intercept:
             return jacobian
-        return np.column_stack([jacobian, np.asarray(weighted.sum(axis=1)).ravel()])
+        return np.column_stack([jacobian, self.problem.average @ self.slope])
 
     def _columns(self, weighted: sparse.csc_array) -> Array:
         problem = self.problem
