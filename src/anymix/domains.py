@@ -410,13 +410,15 @@ class Evaluation:
             blocks[a, :, b, :] = blocks[b, :, a, :] = here._gram(h)
         return blocks.reshape(K * size, K * size)
 
-    def hessian_blocks(self, mixture: Array, n_rows: int) -> list[Array]:
+    def hessian_blocks(self, mixture: Array, n_rows: int) -> Iterator[Array]:
         """The diagonal blocks of the Hessian, one a score, estimated from about n_rows rows."""
         here = self._thinned(mixture, n_rows)
         c, h = here._weights(mixture), here._curvature
         if h.ndim == 1:
-            return [here._gram(c * h)]
-        return [here._gram(c * p * (1 - p)) for p in h.T]
+            yield here._gram(c * h)
+            return
+        for p in h.T:
+            yield here._gram(c * p * (1 - p))
 
     def _gram(self, h: Array) -> Array:
         """Σ_i h_i (x_i, 1)(x_i, 1)ᵀ."""
@@ -434,9 +436,10 @@ class Evaluation:
 
     def _active(self, mixture: Array) -> Evaluation:
         """The same with only the rows that the mixture weighs, where these are the lesser part."""
-        rows = np.flatnonzero(self._weights(mixture))
-        if len(rows) == 0 or 2 * len(rows) > self.problem.n_rows:
+        m = np.where(mixture != 0, np.diff(self.problem._by_domain.indptr), 0.0)
+        if m.sum() == 0 or 2 * m.sum() > self.problem.n_rows:
             return self
+        rows = self.problem._spaced(m)  # all of them, without a look at the others
         problem = self.problem._with_rows(rows, self.problem.average[:, rows])
         return Evaluation(problem, self.w, self.scores[rows])
 
@@ -454,8 +457,7 @@ class Evaluation:
         X, h = self.problem.X, self._curvature
         h = _scale_rows(h if h.ndim == 1 else h * (1 - h), self._weights(mixture))
         if sparse.issparse(X):
-            squares = sparse.csr_array((X.data**2, X.indices, X.indptr), shape=X.shape)
-            parts = np.asarray(squares.T @ h)
+            parts = _squares_pulled_back(X, h)
         else:
             parts = np.einsum("ij,ij,i...->j...", X, X, h)
         parts = parts.T.reshape(self.problem.n_scores, -1)
@@ -604,6 +606,16 @@ def _as_slice(rows: NDArray[np.intp]) -> slice | NDArray[np.intp]:
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and np.all(np.diff(rows) == 1):
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return rows
+
+
+def _squares_pulled_back(X: Any, h: Array, chunk: int = 65536) -> Array:
+    """Σ_i h_i x_i² of CSR rows, (d,) or (d, K), a chunk of rows at a time to keep memory small."""
+    total = np.zeros((X.shape[1], *h.shape[1:]))
+    for start in range(0, X.shape[0], chunk):
+        part = X[start : start + chunk]
+        part.data **= 2
+        total += part.T @ h[start : start + chunk]
+    return total
 
 
 def _dense_gram(X: Array, h: Array, chunk: int = 1024) -> tuple[Array, Array]:

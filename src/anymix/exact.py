@@ -424,6 +424,7 @@ class _LimitedMemory:
     def update(self, here: Here, mixture: Array) -> None:
         """P at (w, λ), now and then."""
         if self.age in self.refresh:
+            vars(self).pop("precondition", None)  # the new one needs the room of the old one
             self.precondition = _preconditioner(self.problem, self.objective, here, mixture)
         self.age += 1
 
