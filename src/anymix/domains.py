@@ -608,7 +608,7 @@ def _as_slice(rows: NDArray[np.intp]) -> slice | NDArray[np.intp]:
     return rows
 
 
-def _squares_pulled_back(X: Any, h: Array, chunk: int = 65536) -> Array:
+def _squares_pulled_back(X: Any, h: Array, chunk: int = 8192) -> Array:
     """Σ_i h_i x_i² of CSR rows, (d,) or (d, K), a chunk of rows at a time to keep memory small."""
     total = np.zeros((X.shape[1], *h.shape[1:]))
     for start in range(0, X.shape[0], chunk):
