@@ -272,12 +272,12 @@ class LinearDomains:
     def _wide(self) -> sparse.csr_array:
         """X with column j of a row of domain k moved to k d + j: its pull-back is the Jacobian."""
         shape = (self.n_rows, self.n_domains * self.n_features)
-        kind = np.int32 if shape[1] < 2**31 else np.int64
+        kind = np.int32 if max(shape[1], self.X.nnz) < 2**31 else np.int64
         columns = np.repeat(
             self.average.indices.astype(kind) * kind(self.n_features), np.diff(self.X.indptr)
         )
-        columns += self.X.indices
-        return sparse.csr_array((self.X.data, columns, self.X.indptr), shape=shape)
+        columns += self.X.indices.astype(kind, copy=False)
+        return sparse.csr_array((self.X.data, columns, self.X.indptr.astype(kind)), shape=shape)
 
     def _keys(self, rows: NDArray[np.intp]) -> Array:
         """A random linear function of (row, target, domains): equal rows have equal keys."""
@@ -341,8 +341,11 @@ class Evaluation:
         """ℓ'' (n,), or P (n, K); set above but for losses that have none, which say so."""
         return self.problem.loss.derivatives(self.scores, self.problem.y, 2)[2]
 
-    def moved(self, step: Array, t: float = 1.0) -> Evaluation:
-        """At w + t·step: one pass over X for all t of the same step."""
+    def moved(self, step: Array, t: float = 1.0, mixture: Array | None = None) -> Evaluation:
+        """At w + t·step: one pass over X for all t of the same step.
+
+        `mixture` is the one whose curvature will be asked for there, which only helps clients.
+        """
         return Evaluation(self.problem, self.w + t * step, self.scores + t * self._along(step))
 
     def _along(self, step: Array) -> Array:
@@ -437,7 +440,8 @@ class Evaluation:
     def _active(self, mixture: Array) -> Evaluation:
         """The same with only the rows that the mixture weighs, where these are the lesser part."""
         m = np.where(mixture != 0, np.diff(self.problem._by_domain.indptr), 0.0)
-        if m.sum() == 0 or 2 * m.sum() > self.problem.n_rows:
+        lesser = 4 if sparse.issparse(self.problem.X) else 2  # a copy of sparse rows saves less
+        if m.sum() == 0 or lesser * m.sum() > self.problem.n_rows:
             return self
         rows = self.problem._spaced(m)  # all of them, without a look at the others
         problem = self.problem._with_rows(rows, self.problem.average[:, rows])
