@@ -41,7 +41,7 @@ class Here(Protocol):
     def gradient(self, mixture: Array) -> Array: ...
     def jacobian(self) -> Array: ...
     def hessian(self, mixture: Array, n_rows: int | None = None) -> Array: ...
-    def moved(self, step: Array, t: float = 1.0) -> Here: ...
+    def moved(self, step: Array, t: float = 1.0, mixture: Array | None = None) -> Here: ...
     def dual(
         self, mixture: Array, step: Array | None = None, scale: float = 1.0
     ) -> tuple[float, Array]: ...
@@ -207,17 +207,7 @@ class Objective:
 
         With γ = 0 and no w_radius only an exact Newton step proves more than Φ ≥ 0.
         """
-        return self.lower_and_slope(here, mixture, step, w_radius)[0]
-
-    def lower_and_slope(
-        self,
-        here: Here,
-        mixture: Array,
-        step: Array | None = None,
-        w_radius: float | None = None,
-    ) -> tuple[float, Array]:
-        """The lower value and its v, which is −γ∇R(w + step) where the step is exact."""
-        value, v = slope = here.dual(mixture, step)
+        value, v = here.dual(mixture, step)
         bound = value + self._support(v, here, mixture)
         if w_radius is not None:
             bound = max(bound, value - w_radius * float(np.linalg.norm(v)))
@@ -230,8 +220,7 @@ class Objective:
                     bound = max(bound, shrunk)
                     break
         # every loss is ≥ 0, and so is R
-        lower = max(bound, 0.0) + self.mixture_value(np.zeros_like(here.losses), mixture)
-        return lower, slope[1]
+        return max(bound, 0.0) + self.mixture_value(np.zeros_like(here.losses), mixture)
 
     def _support(self, v: Array, here: Here, mixture: Array) -> float:
         """min over w of ⟨v, w⟩ + γ R(w).

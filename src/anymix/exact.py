@@ -27,7 +27,7 @@ from scipy import sparse
 from scipy.linalg import cho_solve, eigh, solve_triangular
 
 from anymix.certificates import Certificate, Here, Objective, Oracle, damped_cholesky, newton_step
-from anymix.domains import LinearDomains
+from anymix.domains import Evaluation, LinearDomains
 from anymix.mixtures import MixtureSet
 from anymix.penalties import DirichletPrior
 
@@ -196,6 +196,7 @@ class _Iterate:
     there: Here  # `here` itself when nothing goes down any more
     step: Array
     mixture: Array
+    gradient: Array  # Σ_k λ_k ∇L_k at `here`
     upper: float  # the objective at `there`
     model: float  # what the quadratic model promised for `here` + `step`
     expected: float  # the decrease it promised
@@ -213,9 +214,12 @@ def _sqp(problem: Oracle, objective: Objective, w: Array, mixture: Array) -> Ite
         curvature.update(here, mixture)
         program = _Program(objective, curvature, jacobian, here.w)
         step, target, model = program.solve(here.losses, mixture)
-        there, new_upper = _search(program, here, step, mixture, upper, upper - model)
+        there, new_upper = _search(program, here, step, (mixture, target), upper, upper - model)
         expected = upper - model
-        yield _Iterate(here, there, step, target, new_upper, model, expected, curvature.refine)
+        gradient = jacobian.T @ target
+        yield _Iterate(
+            here, there, step, target, gradient, new_upper, model, expected, curvature.refine
+        )
         curvature.judge((upper - new_upper) / max(upper - model, 1e-300))
         if there is not here:
             new_jacobian = there.jacobian()
@@ -240,7 +244,7 @@ def _certified(
         small = max(tol, 1e-13 * abs(at.upper))  # no gap is smaller than rounding
         close = abs(at.upper - at.model) <= 3 * small and at.expected <= 0.25 * tried
         if close or at.there is at.here:
-            bound, tried = _lower(objective, at, at.upper - small), at.expected
+            bound, tried = _lower(objective, at, small), at.expected
             if bound > lower or proof is None:
                 lower, proof = bound, at.mixture
         history.append(_record(n_iter, at, lower))
@@ -248,7 +252,7 @@ def _certified(
         if at.upper - lower <= small:
             break
     if proof is None:
-        lower, proof = _lower(objective, at, np.inf), at.mixture
+        lower, proof = _lower(objective, at, small), at.mixture
     certificate = Certificate(at.upper, lower)
     return Solution(
         w=at.there.w,
@@ -262,20 +266,24 @@ def _certified(
     )
 
 
-def _lower(objective: Objective, at: _Iterate, wanted: float) -> float:
+def _lower(objective: Objective, at: _Iterate, small: float) -> float:
     """The proof from the model's step, or from an exact Newton step where only that is tight.
 
-    H is not quite the curvature at λ; where that loosens the bound too much, the step is refined
-    once by what it leaves of the gradient, for half the price of another iteration.
+    H is not quite the curvature at λ: the step leaves g = ∇Φ + ∇²Φ·step of the gradient, which
+    costs the bound |g|²/2γ. Where that matters the step is refined once, for less than the price
+    of another iteration.
     """
     here, step = at.here, at.step
+    if not isinstance(here, Evaluation):  # far away, a step is cheap and a look at the rows is not
+        return objective.lower(at.there, at.mixture, newton_step(objective, at.there, at.mixture))
     if (at.there is here or objective.gamma == 0) and len(step) <= MOST_DENSE:
         return objective.lower(here, at.mixture, newton_step(objective, here, at.mixture))
-    bound, v = objective.lower_and_slope(here, at.mixture, step)
-    if bound >= wanted or at.refine is None:
-        return bound
-    left = v + objective.regularizer_gradient(here.w + step)
-    return max(bound, objective.lower(here, at.mixture, step - at.refine(left)))
+    if at.refine is not None:
+        g = at.gradient + here.hessian_vector(at.mixture, step)
+        g += objective.regularizer_gradient(here.w + step)
+        if objective.norm == "plain" or float(g @ g) > 0.2 * objective.gamma * small:
+            step = step - at.refine(g)
+    return objective.lower(here, at.mixture, step)
 
 
 @dataclass
@@ -322,7 +330,12 @@ def _dual_step(objective: Objective, c: Array, factor: Array, mixture: Array) ->
 
 
 def _search(
-    program: _Program, here: Here, step: Array, mixture: Array, upper: float, expected: float
+    program: _Program,
+    here: Here,
+    step: Array,
+    mixtures: tuple[Array, Array],
+    upper: float,
+    expected: float,
 ) -> tuple[Here, float]:
     """The first of w + d, its second-order correction, w + d/2, w + d/4, … that goes down.
 
@@ -330,17 +343,18 @@ def _search(
     """
     if expected <= 1e-15 * abs(upper):
         return here, upper
-    there = here.moved(step)
+    mixture, target = mixtures  # λ and the λ' of the next iteration
+    there = here.moved(step, 1.0, target)
     value = program.objective.upper(there)
     if value <= upper - 1e-4 * expected:
         return there, value
     corrected, _, _ = program.solve(there.losses - program.jacobian @ step, mixture)
-    there = here.moved(corrected)
+    there = here.moved(corrected, 1.0, target)
     value = program.objective.upper(there)
     if value <= upper - 1e-4 * expected:
         return there, value
     for k in range(1, 40):
-        there = here.moved(step, 0.5**k)
+        there = here.moved(step, 0.5**k, target)
         value = program.objective.upper(there)
         if value <= upper - 1e-4 * 0.5**k * expected:
             return there, value
