@@ -1,0 +1,28 @@
+"""Agnostic federated learning on Flower: clients keep their rows and answer with sums over them.
+
+>>> from anymix.flower import AgnosticStrategy, LocalGrid, client_app
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from anymix.flower.client import client_app
+from anymix.flower.grid import LocalGrid
+
+if TYPE_CHECKING:
+    from anymix.flower.solving import federated_solve
+    from anymix.flower.strategy import AgnosticStrategy
+
+__all__ = ["AgnosticStrategy", "LocalGrid", "client_app", "federated_solve"]
+
+# A client needs neither the strategy nor the solver, and starts a process for every message.
+_LATER = {
+    "AgnosticStrategy": "anymix.flower.strategy",
+    "federated_solve": "anymix.flower.solving",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'anymix.flower' has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)

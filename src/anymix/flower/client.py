@@ -1,0 +1,237 @@
+"""The client's side: it keeps its rows and answers with sums over them.
+
+A client with the rows i, each a part S_ik of domain k, is sent w and row weights a, b. It returns
+
+    update    Σ_i Σ_k a_k S_ik ∇ℓ_i(w)     with a_k = λ_k/m_k, its part of ∇_w Σ_k λ_k L_k(w)
+    losses_k  b_k Σ_i S_ik ℓ_i(w)          with b_k = 1/m_k, its part of L_k(w)
+    counts_k  Σ_i S_ik                     where a_k or b_k is not 0
+
+so the server only has to add, whether a client is a domain, a part of one, or holds several.
+Sampled batches put other rows S' with E S' = S in the place of S; local steps add up the updates on
+the way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from anymix.domains import LinearDomains
+from anymix.flower.messages import Arrays, Settings, pack, unpack
+from anymix.losses import SquaredError
+from anymix.samplers import DomainRows
+
+if TYPE_CHECKING:
+    import torch
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Load = Callable[[Context], tuple[Any, Any, Any]]
+
+__all__ = ["client_app", "node_key"]
+
+
+def node_key(context: Context) -> str:
+    """The name by which a client is known in every run: "key" or "partition-id" of its config.
+
+    Node ids are random; partition ids are given by Flower's simulation, keys by whoever starts a
+    SuperNode (--node-config 'key="hospital-7"').
+    """
+    config = context.node_config
+    for name in ("key", "partition-id"):
+        if name in config:
+            return str(config[name])
+    raise ValueError(
+        f"the node config is {dict(config)}; it needs a 'key' (or a 'partition-id') that stays the "
+        "same in every run: start the client with --node-config 'key=\"…\"'"
+    )
+
+
+def client_app(
+    load: Load,
+    model: Callable[[], torch.nn.Module] | None = None,
+    loss: Any = None,
+    *,
+    intercept: bool = True,
+    classes: ArrayLike | None = None,
+    key: Callable[[Context], str] = node_key,
+    keep: bool = True,
+) -> ClientApp:
+    """The Flower app of clients that learn a linear model or a PyTorch module.
+
+    Parameters
+    ----------
+    load : load(context) gives (X, y, domains) of this client: rows, targets, and the domain of
+        each row, or a table of memberships, as in `LinearDomains`.
+    model : None is the linear model of `LinearDomains`; else a function that makes the module.
+    loss : of the linear model, a loss of anymix (CrossEntropy by default); of a module, a function
+        (output, y) -> losses of every row, by default torch's CrossEntropyLoss(reduction="none").
+    intercept, classes : of the linear model. Name the classes when a client may lack one.
+    key : key(context) names the client, the same in every run.
+    keep : load once and keep the rows in memory, not once a message.
+
+    >>> def load(context):
+    ...     return [[0.0], [1.0]], ["no", "yes"], ["web", "mail"]
+    >>> app = client_app(load)
+    """
+    app, loaded = ClientApp(), dict[tuple[int, int], ClientRows]()
+
+    def rows_of(context: Context) -> ClientRows:
+        place = (context.run_id, context.node_id)
+        if place in loaded:
+            return loaded[place]
+        X, y, domains = load(context)
+        rows: ClientRows
+        if model is None:
+            rows = LinearRows(
+                LinearDomains(X, y, domains, loss, intercept=intercept, classes=classes)
+            )
+        else:
+            from anymix.flower.modules import ModuleRows
+
+            rows = ModuleRows(model(), loss, X, y, domains)
+        if keep:
+            loaded[place] = rows
+        return rows
+
+    @app.query()
+    def who(message: Message, context: Context) -> Message:
+        arrays, settings = introduce(rows_of(context), key(context))
+        return Message(pack(arrays, settings), reply_to=message)
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        arrays, settings = unpack(message.content)
+        reply = answer(rows_of(context), key(context), arrays, settings)
+        return Message(pack(reply, {}), reply_to=message)
+
+    @app.query("solve")
+    def solve(message: Message, context: Context) -> Message:
+        from anymix.flower import solving
+
+        rows = rows_of(context)
+        if not isinstance(rows, LinearRows):
+            raise ValueError("federated_solve is for the linear model; train this one instead")
+        arrays, settings = unpack(message.content)
+        return Message(pack(solving.answer(rows.problem, arrays, settings), {}), reply_to=message)
+
+    return app
+
+
+class ClientRows(Protocol):
+    """The rows of one client, under one model."""
+
+    table: LinearDomains  # which rows belong to which domain; of its X and y nothing is used here
+    n_parameters: int
+    penalized: Any  # (n_parameters,) or True: which entries of w the regulariser sees
+
+    @property
+    def kind(self) -> str:
+        """What all clients must agree on."""
+        ...
+
+    def gradient(
+        self, w: NDArray[Any], rows: Indices | None, c: Array, seed: int
+    ) -> tuple[Array, Array]:
+        """Σ_j c_j ∇ℓ_j(w) and the ℓ_j(w) of the given rows; None is all of them."""
+        ...
+
+
+class LinearRows:
+    """The rows of a linear model."""
+
+    def __init__(self, problem: LinearDomains) -> None:
+        self.problem = self.table = problem
+        self.n_parameters, self.penalized = problem.n_parameters, problem.penalized
+
+    @property
+    def kind(self) -> str:
+        """The loss, the columns and the classes."""
+        problem = self.problem
+        classes = None if problem.classes is None else problem.classes.tolist()
+        return (
+            f"{problem.loss} of {problem.n_features} columns, intercept {problem.intercept}, "
+            + (f"classes {classes}")
+        )
+
+    def gradient(
+        self, w: NDArray[Any], rows: Indices | None, c: Array, seed: int
+    ) -> tuple[Array, Array]:
+        """As in ClientRows."""
+        part = self.problem
+        if rows is not None:
+            part = part._with_rows(rows, part.average)
+        value, slope = part.loss.derivatives(part.scores(part._check_w(w)), part.y, 1)
+        return part.pull_back(slope * (c if slope.ndim == 1 else c[:, None])), value
+
+
+def table_of(n: int, domains: Any) -> LinearDomains:
+    """Domains without a linear model: only which row belongs where."""
+    return LinearDomains(np.empty((n, 0)), np.zeros(n), domains, SquaredError())
+
+
+def introduce(rows: ClientRows, key: str) -> tuple[Arrays, Settings]:
+    """The reply to "who are you"."""
+    names = [str(name) for name in rows.table.domain_names.tolist()]
+    settings = {
+        "key": key,
+        "domains": names,
+        "n_parameters": rows.n_parameters,
+        "kind": rows.kind,
+    }
+    return {"counts": rows.table.sizes}, settings
+
+
+def answer(rows: ClientRows, key: str, arrays: Arrays, settings: Settings) -> Arrays:
+    """The reply to "train": the update, and the losses and counts of the client's domains.
+
+    With several local steps w_1, w_2, … of size s on the client's own mean Σ_k a_k S_ik ∇ℓ_i / A,
+    A = Σ_k a_k m_k, the update is the sum of the gradients on the way, A (w_0 − w_J)/s: added up
+    over the clients and multiplied by s, it is w_0 less the mean of their models.
+    """
+    w: NDArray[Any] = arrays["w"]
+    a, b = np.asarray(arrays["weights"], dtype=np.float64)
+    m = rows.table.sizes
+    mass = float(a @ m)
+    rng = np.random.default_rng([settings["seed"], settings["round"], number_of(key)])
+    update, losses = np.zeros(rows.n_parameters), np.zeros(len(m))
+    for j in range(settings["local_steps"] if mass > 0 else 1):
+        chosen, S = draw(rows.table, (a != 0) | (b != 0), settings["batch_size"], rng)
+        gradient, values = rows.gradient(w, chosen, S.T @ a, int(rng.integers(2**31)))
+        gradient += mass * settings["gamma"] * (rows.penalized * w)
+        if j == 0:
+            losses = b * (S @ values)
+        update += gradient
+        if mass > 0:
+            w = w - (settings["step"] / mass) * gradient
+    counts = np.where((a != 0) | (b != 0), m, 0.0)
+    return {"update": update.astype(arrays["w"].dtype), "sums": np.stack([losses, counts])}
+
+
+def draw(
+    table: LinearDomains, asked: NDArray[np.bool_], batch_size: int, rng: np.random.Generator
+) -> tuple[Indices | None, Any]:
+    """Rows to look at, None for all, and their S (p, rows): batch_size of every domain asked for.
+
+    A drawn row of domain k stands for m_k / batch_size of its rows; batch_size 0 is all rows.
+    """
+    m = table.sizes
+    if batch_size == 0:
+        return None, table.average * m[:, None]
+    domains = np.repeat(np.flatnonzero(asked), batch_size)
+    chosen = DomainRows(table).pick(domains, rng.random(len(domains)))
+    share = m[domains] / batch_size
+    place = np.arange(len(domains))
+    return chosen, sparse.csr_array((share, (domains, place)), shape=(len(m), len(domains)))
+
+
+def number_of(key: str) -> int:
+    """A number for the key, the same on every machine (Python's own hash is not)."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")
