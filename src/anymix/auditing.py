@@ -1,0 +1,790 @@
+"""How bad can a model get on some mixture of its domains? An audit of predictions, of any model.
+
+    L_k = mean loss on domain k,    agnostic loss = max_{λ∈Λ} Σ_k λ_k L_k
+
+Every number comes with a confidence interval. With n the rows of a domain:
+
+- shares (accuracy, 0-1 loss): Clopper-Pearson, exact, so it covers at the level or above;
+- means (log loss, squared and absolute error, given losses; RMSE by its root): Student's t with
+  Hall's correction for skewness (On the removal of skewness by transformation, 1992), within 2
+  points of 95 % from some 20 rows on, 50 for very skewed losses; below, it may cover 5 to 8 points
+  less. One row says nothing of the spread: its interval is as wide as the loss allows;
+- AUC: DeLong's variance on the log-odds scale; an AUC of 0 or 1 gets the exact bound for
+  min(positives, negatives) independent pairs;
+- calibration error: the ℓ₁ distance of ten means, so an error of at most that of the means; it
+  covers at the level or above, also where the true error is 0.
+
+Each interval is about one domain alone; only `agnostic_interval` is about all of them at once.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+from scipy.special import betaincinv, expit, logit, ndtri, stdtrit
+
+from anymix.fitting import Mixtures, target_mixtures
+from anymix.mixtures import MixtureSet
+from anymix.reading import encode, numbers
+from anymix.rows import rows_of_domains
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+__all__ = ["Audit", "Comparison", "audit", "compare"]
+
+FEW_ROWS = 30  # domains below it are named in the summary
+KINDS = {"zero_one": "labels", "log": "probabilities", "squared": "values", "absolute": "values"}
+LOSS_TITLES = {
+    "zero_one": "0-1 loss",
+    "log": "log loss",
+    "squared": "half squared error",
+    "absolute": "absolute error",
+}
+
+
+class Estimate(NamedTuple):
+    """A number and the ends of its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+Measure = Callable[[Rows, float], Estimate]  # of the rows of a domain, at a confidence
+
+
+# The audit -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What `audit` found, domain by domain and for the worst mixture; p domains.
+
+    domain_names : labels of the domains, sorted.
+    sizes : rows of each domain, (p,); `n_rows` of them in all, each counted once.
+    loss : the name of the loss; `loss_title` is for people.
+    kind : what was audited: "labels", "probabilities", "values" or "losses".
+    domain_losses, intervals : L_k (p,) and their confidence intervals (p, 2).
+    metrics, metric_intervals : name → (p,) and name → (p, 2); NaN where a metric is undefined.
+    pooled_loss, pooled_interval, pooled_metrics : the same of all rows together.
+    mixtures, worst_mixture : Λ and the λ ∈ Λ of largest loss (p,).
+    agnostic_loss, agnostic_interval : max_{λ∈Λ} Σ λ_k L_k; its interval holds for all domains at
+        once (Bonferroni).
+    confidence : the level of all intervals.
+    n_empty_cells : combinations of `sensitive_features` without a row: nothing is known of them.
+    """
+
+    domain_names: tuple[Any, ...]
+    sizes: NDArray[np.int64]
+    n_rows: int
+    loss: str
+    kind: str
+    domain_losses: Array
+    intervals: Array
+    metrics: dict[str, Array]
+    metric_intervals: dict[str, Array]
+    pooled_loss: float
+    pooled_interval: tuple[float, float]
+    pooled_metrics: dict[str, float]
+    mixtures: MixtureSet
+    worst_mixture: Array
+    agnostic_interval: tuple[float, float]
+    confidence: float
+    n_empty_cells: int
+
+    @property
+    def agnostic_loss(self) -> float:
+        """max_{λ∈Λ} Σ_k λ_k L_k, the loss at `worst_mixture`."""
+        return float(self.worst_mixture @ self.domain_losses)
+
+    @property
+    def loss_title(self) -> str:
+        """The loss's name, for people."""
+        return LOSS_TITLES.get(self.loss, self.loss)
+
+    def summary(self) -> str:
+        """The findings in plain language, a few sentences."""
+        return " ".join(_sentences(self))
+
+    def to_frame(self) -> Any:
+        """A pandas frame, a row for each domain: rows, loss, metrics, interval ends, worst mixture.
+
+        >>> audit([1, 0, 1], [1, 1, 1], ["a", "a", "b"]).to_frame()["loss"].to_dict()
+        {'a': 0.5, 'b': 0.0}
+        """
+        import pandas as pd
+
+        index = pd.Index(list(self.domain_names), name="domain")
+        return pd.DataFrame(dict(self._columns()), index=index)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers, strings, lists and dicts only, for JSON; None for what is not finite."""
+        return {
+            "loss": self.loss,
+            "kind": self.kind,
+            "confidence": self.confidence,
+            "mixtures": repr(self.mixtures),
+            "pooled_loss": _plain(self.pooled_loss),
+            "pooled_interval": [_plain(end) for end in self.pooled_interval],
+            "pooled_metrics": {name: _plain(v) for name, v in self.pooled_metrics.items()},
+            "agnostic_loss": _plain(self.agnostic_loss),
+            "agnostic_interval": [_plain(end) for end in self.agnostic_interval],
+            "n_empty_cells": self.n_empty_cells,
+            "domains": [
+                {"domain": str(name)} | {title: _plain(v[k]) for title, v in self._columns()}
+                for k, name in enumerate(self.domain_names)
+            ],
+        }
+
+    def _columns(self) -> Iterable[tuple[str, NDArray[Any]]]:
+        yield "rows", self.sizes
+        measures = {"loss": (self.domain_losses, self.intervals)} | {
+            name: (values, self.metric_intervals[name]) for name, values in self.metrics.items()
+        }
+        for name, (values, ends) in measures.items():
+            yield name, values
+            yield f"{name}_low", ends[:, 0]
+            yield f"{name}_high", ends[:, 1]
+        yield "worst_mixture", self.worst_mixture
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and rows of the table for people: domains, then all rows, then the worst."""
+        names = list(self.metrics)
+        heads = ["domain", "rows", self.loss_title, _level(self)]
+        heads += [*(name.replace("_", " ") for name in names), "worst mixture"]
+        rows = [
+            [
+                str(name),
+                f"{self.sizes[k]:,}",
+                _short(self.domain_losses[k]),
+                _range(self.intervals[k]),
+                *(_short(self.metrics[m][k]) for m in names),
+                f"{self.worst_mixture[k]:.1%}",
+            ]
+            for k, name in enumerate(self.domain_names)
+        ]
+        pooled = [_short(self.pooled_metrics[m]) for m in names]
+        blank = [""] * len(names)
+        all_rows = [_short(self.pooled_loss), _range(self.pooled_interval), *pooled, ""]
+        worst = [_short(self.agnostic_loss), _range(self.agnostic_interval), *blank, ""]
+        rows += [["all rows", f"{self.n_rows:,}", *all_rows], ["worst mixture", "", *worst]]
+        return heads, rows
+
+    def __rich__(self) -> Table:
+        return _rich_table(*self._cells(), n_totals=2)
+
+    def _repr_html_(self) -> str:
+        return _html_table(*self._cells()) + f"<p>{html.escape(self.summary())}</p>"
+
+
+def audit(
+    y_true: Any,
+    y_pred: Any,
+    domains: Any = None,
+    *,
+    sensitive_features: Any = None,
+    loss: str | None = None,
+    mixtures: Mixtures = None,
+    classes: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> Audit:
+    """max_{λ∈Λ} Σ_k λ_k L_k of a model's predictions, with all the domains' losses and metrics.
+
+    Parameters
+    ----------
+    y_true : (n,) labels or numbers; None if y_pred holds the loss of each row.
+    y_pred : what any model said: labels (n,), probabilities (n, K) or of the second class (n,),
+        values (n,), or with y_true=None losses (n,), lower being better. Strings, booleans and
+        whole numbers are labels unless y_true has fractions; numbers with fractions are
+        probabilities if y_true has at most two classes, else values. `loss` decides otherwise.
+    domains : (n,) labels, or (n, p) booleans if a row may be in several; None is one domain.
+    sensitive_features : instead of domains, columns of labels (a frame, a dict, an (n, c) array or
+        one column); each combination that occurs is a domain, however small.
+    loss : "zero_one" (labels, or the most probable class), "log" (probabilities, cut at 2e-16 as
+        scikit-learn does), "squared" (½ (z − y)², as in AgnosticRegressor) or "absolute"; None is
+        the one that fits. With y_true=None, the name to show.
+    mixtures : Λ: a MixtureSet, a function of the domains' sizes that gives one, or None for any
+        mixture (the simplex).
+    classes : the classes in the order of the columns of y_pred, when y_true lacks some of them;
+        sorted by default.
+    confidence : level of the intervals, see the module.
+
+    Labels give the metric accuracy; probabilities accuracy, auc (two classes) and
+    calibration_error (ten bins: of the second class, or of the most probable of K ≥ 3); values
+    mae and rmse. Data frames and series of pandas and polars, arrays and lists are read alike.
+
+    >>> found = audit(y_true=[1, 0, 1, 1], y_pred=[1, 0, 1, 0], domains=["a", "a", "b", "b"])
+    >>> found.domain_losses, found.agnostic_loss, found.worst_mixture
+    (array([0. , 0.5]), 0.5, array([0., 1.]))
+    >>> found.metrics["accuracy"], found.metric_intervals["accuracy"].round(2)
+    (array([1. , 0.5]), array([[0.16, 1.  ], [0.01, 0.99]]))
+    >>> import anymix as ax
+    >>> audit(None, [3.0, 1.0, 2.0], ["a", "b", "c"], mixtures=ax.Box([0, 0, 0], [0.5, 0.5, 0.5])
+    ... ).agnostic_loss
+    2.5
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}; give one inside (0, 1), such as 0.95")
+    kind, loss, measures = _measures(y_true, y_pred, loss, classes)
+    n = _count(y_pred)
+    domains, n_empty_cells = _domains(domains, sensitive_features, n)
+    parts = rows_of_domains(domains, n)  # name: rows
+    sizes = np.array([len(rows) for rows in parts.values()])
+    target = _target(mixtures, sizes)
+    pooled = np.unique(np.concatenate(list(parts.values())))
+    total = {name: measure(pooled, confidence) for name, measure in measures.items()}
+    found = {name: _table(measure, parts, confidence) for name, measure in measures.items()}
+    losses, others = found["loss"], {name: v for name, v in found.items() if name != "loss"}
+    sure = _table(measures["loss"], parts, 1 - (1 - confidence) / len(parts))  # all at once
+    return Audit(
+        domain_names=tuple(parts),
+        sizes=sizes,
+        n_rows=len(pooled),
+        loss=loss,
+        kind=kind,
+        domain_losses=losses[:, 0],
+        intervals=losses[:, 1:],
+        metrics={name: values[:, 0] for name, values in others.items()},
+        metric_intervals={name: values[:, 1:] for name, values in others.items()},
+        pooled_loss=total["loss"].value,
+        pooled_interval=total["loss"][1:],
+        pooled_metrics={name: total[name].value for name in others},
+        mixtures=target,
+        worst_mixture=target.maximize(losses[:, 0]),
+        agnostic_interval=(_worst(target, sure[:, 1]), _worst(target, sure[:, 2])),
+        confidence=confidence,
+        n_empty_cells=n_empty_cells,
+    )
+
+
+def _table(measure: Measure, parts: dict[Any, Rows], confidence: float) -> Array:
+    """Value, low and high of every domain, (p, 3)."""
+    return np.array([measure(rows, confidence) for rows in parts.values()])
+
+
+def _target(mixtures: Mixtures, sizes: NDArray[np.int64]) -> MixtureSet:
+    target = target_mixtures(mixtures, None, sizes.astype(np.float64))
+    if target.n_domains != len(sizes):
+        raise ValueError(
+            f"mixtures is {target!r}, over {target.n_domains} domains, but the rows have "
+            f"{len(sizes)}; give a set over {len(sizes)}, or a function of the sizes"
+        )
+    return target
+
+
+def _worst(target: MixtureSet, ends: Array) -> float:
+    """max_{λ∈Λ} ⟨λ, ends⟩: greater ends, greater maximum, so intervals carry over."""
+    if not np.all(np.isfinite(ends)):
+        return float(ends[~np.isfinite(ends)][0])
+    return float(target.maximize(ends) @ ends)
+
+
+# Reading ---------------------------------------------------------------------------------------
+
+
+def _count(values: Any) -> int:
+    return int(values.shape[0] if hasattr(values, "shape") else len(values))
+
+
+def _domains(domains: Any, features: Any, n: int) -> tuple[Any, int]:
+    """Labels or memberships of the rows, and how many combinations of features have none."""
+    if features is not None:
+        if domains is not None:
+            raise ValueError("domains and sensitive_features are both given; give one of them")
+        return _cells(features, n)
+    if domains is None:
+        return np.full(n, "all"), 0
+    _check_count("domains", domains, n)
+    return domains, 0
+
+
+def _check_count(name: str, values: Any, n: int) -> None:
+    if _count(values) != n:
+        raise ValueError(f"{name} has {_count(values)} rows but y_pred has {n}; give one for each")
+
+
+def _cells(features: Any, n: int) -> tuple[Any, int]:
+    """One label for each combination of the columns' values: 'sex=F, region=north'."""
+    columns = _feature_columns(features)
+    for _, column in columns:
+        _check_count("sensitive_features", column, n)
+    coded = [encode("sensitive_features", column, n) for _, column in columns]
+    if len(coded) == 1:
+        names, codes = coded[0]
+        return names[codes], 0
+    shape = [len(names) for names, _ in coded]
+    cells, which = np.unique(
+        np.ravel_multi_index([codes for _, codes in coded], shape), return_inverse=True
+    )
+    levels = zip(*np.unravel_index(cells, shape), strict=True)
+    values = [[coded[j][0].tolist()[level] for j, level in enumerate(row)] for row in levels]
+    titles = [f"{title}=" if title is not None else "" for title, _ in columns]
+    labels = [", ".join(f"{t}{v}" for t, v in zip(titles, row, strict=True)) for row in values]
+    if len(set(labels)) < len(labels):  # values with commas of their own
+        labels = [repr(tuple(row)) for row in values]
+    return np.array(labels, dtype=object)[which], math.prod(shape) - len(labels)
+
+
+def _feature_columns(features: Any) -> list[tuple[str | None, Any]]:
+    if isinstance(features, dict):
+        columns = list(features.items())
+    elif hasattr(features, "columns"):
+        columns = [(str(name), features[name]) for name in features.columns]
+    elif hasattr(features, "shape") or not isinstance(features[0], list | tuple):
+        table = features if len(np.shape(features)) == 1 else np.asarray(features)
+        columns = [(None, c) for c in ([table] if len(np.shape(table)) == 1 else table.T)]
+    else:
+        columns = [(None, list(column)) for column in zip(*features, strict=True)]
+    if not columns:
+        raise ValueError("sensitive_features has no columns; give one or more")
+    return columns
+
+
+def _measures(
+    y_true: Any, y_pred: Any, loss: str | None, classes: ArrayLike | None
+) -> tuple[str, str, dict[str, Measure]]:
+    """What y_pred is, the name of the loss, and what to measure: the loss first."""
+    if isinstance(y_pred, str) or not hasattr(y_pred, "__len__") or _count(y_pred) == 0:
+        raise ValueError("y_pred has no rows; give a prediction for each row")
+    if y_true is None:
+        losses = numbers("y_pred", y_pred, _count(y_pred))
+        return "losses", loss or "loss", {"loss": _mean_of(losses)}
+    if loss is not None and loss not in KINDS:
+        raise ValueError(
+            f"loss is {loss!r}; give one of {', '.join(map(repr, KINDS))}, or y_true=None and the "
+            "loss of each row as y_pred"
+        )
+    _check_count("y_true", y_true, _count(y_pred))
+    kind = _kind(y_true, y_pred, loss)
+    read = {"labels": _of_labels, "probabilities": _of_probabilities, "values": _of_values}[kind]
+    loss = loss or next(name for name, of in KINDS.items() if of == kind)
+    return kind, loss, read(y_true, y_pred, loss, classes)
+
+
+def _kind(y_true: Any, y_pred: Any, loss: str | None) -> str:
+    """Whether y_pred holds labels, probabilities or values."""
+    if np.ndim(y_pred) == 2 and np.shape(y_pred)[1] > 1:
+        return "probabilities"
+    if loss in ("squared", "absolute", "log"):
+        return KINDS[loss]
+    pred = _fractions(y_pred)
+    if pred is None:
+        return "labels" if _fractions(y_true) is None else "values"
+    names, _ = encode("y_true", y_true, _count(y_true))
+    inside = pred.min() >= 0 and pred.max() <= 1
+    if _fractions(y_true) is None and (len(names) <= 2 or names.dtype.kind in "OUST"):
+        if len(names) <= 2 and inside:
+            return "probabilities"
+        raise ValueError(
+            f"y_pred has values from {pred.min():.4g} to {pred.max():.4g}, but y_true has "
+            f"{len(names)} classes; give labels, probabilities (n, {max(2, len(names))}), or say "
+            "loss='squared'"
+        )
+    return "values"
+
+
+def _fractions(values: Any) -> Array | None:
+    """The numbers as an array if some are not whole, else None."""
+    array = np.asarray(values)
+    if array.dtype.kind == "O" and all(isinstance(v, float | int) for v in array.ravel()[:100]):
+        array = array.astype(np.float64)
+    if array.dtype.kind != "f" or not np.any(array != np.floor(array)):
+        return None
+    return numbers("y_pred or y_true", array, len(array))
+
+
+def _of_labels(
+    y_true: Any, y_pred: Any, loss: str, classes: ArrayLike | None
+) -> dict[str, Measure]:
+    n = _count(y_pred)
+    (names, truth), (said, pred) = encode("y_true", y_true, n), encode("y_pred", y_pred, n)
+    if (names.dtype.kind in "OUST") != (said.dtype.kind in "OUST"):
+        raise ValueError(
+            f"y_true has labels such as {names.tolist()[0]!r} and y_pred such as "
+            f"{said.tolist()[0]!r}; give both in the same form"
+        )
+    return _of_hits(names[truth] == said[pred])
+
+
+def _of_hits(hits: NDArray[np.bool_]) -> dict[str, Measure]:
+    return {
+        "loss": lambda rows, confidence: _share(~hits[rows], confidence),
+        "accuracy": lambda rows, confidence: _share(hits[rows], confidence),
+    }
+
+
+def _of_probabilities(
+    y_true: Any, y_pred: Any, loss: str, classes: ArrayLike | None
+) -> dict[str, Measure]:
+    P = _probabilities(y_pred)  # (n, K)
+    n, K = P.shape
+    y = _codes(y_true, n, K, classes)
+    likely = np.argmax(P, axis=1)
+    measures = _of_hits(likely == y)
+    if loss == "log":
+        floor = float(np.finfo(np.float64).eps)
+        measures["loss"] = _mean_of(-np.log(np.maximum(P[np.arange(n), y], floor)), least=0.0)
+    q, happened = (P[:, 1], y == 1) if K == 2 else (P.max(axis=1), likely == y)
+    if K == 2:
+        measures["auc"] = lambda rows, confidence: _auc(q[rows], happened[rows], confidence)
+    measures["calibration_error"] = lambda rows, confidence: _calibration(
+        q[rows], happened[rows], confidence
+    )
+    return measures
+
+
+def _probabilities(y_pred: Any) -> Array:
+    pred = np.asarray(y_pred)
+    P = np.column_stack([numbers("y_pred", c, len(pred)) for c in pred.reshape(len(pred), -1).T])
+    if P.shape[1] == 1:
+        P = np.column_stack([1 - P[:, 0], P[:, 0]])
+    if P.min() < 0 or P.max() > 1:
+        raise ValueError(
+            f"y_pred has values from {P.min():.4g} to {P.max():.4g}, which are no "
+            "probabilities; give numbers in [0, 1]"
+        )
+    off = np.abs(P.sum(axis=1) - 1)
+    if off.max() > 0.01:
+        i = int(np.argmax(off))
+        raise ValueError(
+            f"y_pred has a row that adds up to {P[i].sum():.4g} (row {i}); the "
+            "probabilities of the classes must add up to 1"
+        )
+    return P
+
+
+def _codes(y_true: Any, n: int, K: int, classes: ArrayLike | None) -> NDArray[np.intp]:
+    """The column of y_pred that belongs to each row's class."""
+    names, codes = encode("y_true", y_true, n)
+    known = names.tolist() if classes is None else np.asarray(classes).tolist()
+    if classes is None and len(known) < K and set(known) <= set(range(K)):
+        known = list(range(K))
+    place = {name: k for k, name in enumerate(known)}
+    if len(place) != K or any(name not in place for name in names.tolist()):
+        raise ValueError(
+            f"y_true has the classes {names.tolist()[:10]}, but y_pred has probabilities of {K}; "
+            "name them with classes=, in the order of the columns"
+        )
+    return np.array([place[name] for name in names.tolist()])[codes]
+
+
+def _of_values(
+    y_true: Any, y_pred: Any, loss: str, classes: ArrayLike | None
+) -> dict[str, Measure]:
+    n = _count(y_pred)
+    error = numbers("y_pred", y_pred, n) - numbers("y_true", y_true, n)
+    half_square, mae = _mean_of(error**2 / 2, least=0.0), _mean_of(np.abs(error), least=0.0)
+    return {
+        "loss": mae if loss == "absolute" else half_square,
+        "mae": mae,
+        "rmse": lambda rows, confidence: Estimate(
+            *(math.sqrt(2 * end) for end in half_square(rows, confidence))
+        ),
+    }
+
+
+# Intervals -------------------------------------------------------------------------------------
+
+
+def _mean_of(losses: Array, least: float = -math.inf) -> Measure:
+    """The mean of some rows' losses, known to be at least `least`; a share if all are 0 or 1."""
+    if np.all((losses == 0) | (losses == 1)):
+        return lambda rows, confidence: _share(losses[rows] == 1, confidence)
+    return lambda rows, confidence: _mean(losses[rows], confidence, least)
+
+
+def _share(hits: NDArray[np.bool_], confidence: float) -> Estimate:
+    """k/n with the Clopper-Pearson interval: all shares under which k is not too rare."""
+    n, k, tail = len(hits), int(hits.sum()), (1 - confidence) / 2
+    low = float(betaincinv(k, n - k + 1, tail)) if k > 0 else 0.0
+    high = float(betaincinv(k + 1, n - k, 1 - tail)) if k < n else 1.0
+    return Estimate(k / n, low, high)
+
+
+def _mean(x: Array, confidence: float, least: float) -> Estimate:
+    """x̄ − (s/√n) g⁻¹(±t) with Hall's g(T) = T + γ(T²/3 + 1/6)/√n + γ²T³/(27n), γ the skewness."""
+    n, mean = len(x), float(np.mean(x))
+    if n == 1:
+        return Estimate(mean, least, math.inf)
+    centered = x - mean
+    s = math.sqrt(float(centered @ centered) / (n - 1))
+    if s == 0:
+        return Estimate(mean, mean, mean)
+    unit = centered / s
+    skewness = float(np.mean(unit**3)) * math.sqrt(n * (n - 1)) / max(n - 2, 1) if n > 2 else 0.0
+    t = float(stdtrit(n - 1, (1 + confidence) / 2))
+    low, high = (mean - s / math.sqrt(n) * _unskewed(end, skewness, n) for end in (t, -t))
+    return Estimate(mean, max(least, low), high)
+
+
+def _unskewed(t: float, skewness: float, n: int) -> float:
+    """g⁻¹(t): with u = γT/(3√n), g(T) = (√n/γ) ((1 + u)³ − 1) + γ/(6√n)."""
+    a = skewness / math.sqrt(n)
+    if abs(a) < 1e-6:
+        return t
+    return 3 / a * (float(np.cbrt(1 + a * (t - a / 6))) - 1)
+
+
+def _auc(q: Array, happened: NDArray[np.bool_], confidence: float) -> Estimate:
+    """P(q⁺ > q⁻) + ½ P(q⁺ = q⁻); by DeLong, the variances of each row's share of wins."""
+    m = int(happened.sum())
+    n = len(q) - m
+    if min(m, n) == 0:
+        return Estimate(math.nan, math.nan, math.nan)
+    inside = np.where(happened, _midranks(q[happened], q), _midranks(q[~happened], q))
+    wins = (_midranks(q, q) - inside) / np.where(happened, n, m)  # of the other kind below
+    auc = float(np.mean(wins[happened]))
+    if auc in (0.0, 1.0):  # min(m, n) disjoint pairs, all in the same order
+        return _share(np.full(min(m, n), auc == 1), confidence)
+    if min(m, n) == 1:
+        return Estimate(auc, 0.0, 1.0)
+    variance = float(np.var(wins[happened], ddof=1) / m + np.var(wins[~happened], ddof=1) / n)
+    half = float(ndtri((1 + confidence) / 2)) * math.sqrt(variance) / (auc * (1 - auc))
+    return Estimate(auc, float(expit(logit(auc) - half)), float(expit(logit(auc) + half)))
+
+
+def _midranks(among: Array, of: Array) -> Array:
+    """How many of `among` are below each entry, ties counting half."""
+    ordered = np.sort(among)
+    below, up_to = np.searchsorted(ordered, of), np.searchsorted(ordered, of, side="right")
+    return (below + up_to) / 2.0
+
+
+def _calibration(q: Array, happened: NDArray[np.bool_], confidence: float) -> Estimate:
+    """Σ_b |μ_b|, μ_b the mean of (1{happened} − q) 1{q in bin b}; ± a quantile of Σ_b |N(0, s_b²)|.
+
+    | ‖μ̂‖₁ − ‖μ‖₁ | ≤ ‖μ̂ − μ‖₁, whose distribution is nearly that sum's.
+    """
+    bins = np.minimum((10 * q).astype(np.intp), 9)
+    gap = happened - q
+    mean = np.bincount(bins, gap, minlength=10) / len(q)
+    s = np.sqrt(np.bincount(bins, gap**2, minlength=10)) / len(q)
+    error = float(np.abs(mean).sum())
+    half = float(np.quantile(_NORMAL @ s, confidence))
+    return Estimate(error, max(0.0, error - half), min(1.0, error + half))
+
+
+_NORMAL = np.abs(np.random.default_rng(0).normal(size=(4000, 10)))
+
+
+# Two models ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Model b against model a on the same rows; a difference above 0 says that b loses more.
+
+    domain_names, differences : L_k(b) − L_k(a) for every domain, (p,).
+    price : what b costs on the rows as they are, pooled_loss(b) − pooled_loss(a).
+    gain : what it gains on the worst mixture, agnostic_loss(a) − agnostic_loss(b).
+    """
+
+    a: Audit
+    b: Audit
+
+    @property
+    def domain_names(self) -> tuple[Any, ...]:
+        """The domains of both."""
+        return self.a.domain_names
+
+    @property
+    def differences(self) -> Array:
+        """L_k(b) − L_k(a), (p,)."""
+        return self.b.domain_losses - self.a.domain_losses
+
+    @property
+    def price(self) -> float:
+        """The price of robustness: pooled loss of b less that of a."""
+        return self.b.pooled_loss - self.a.pooled_loss
+
+    @property
+    def gain(self) -> float:
+        """Agnostic loss of a less that of b."""
+        return self.a.agnostic_loss - self.b.agnostic_loss
+
+    def summary(self) -> str:
+        """The comparison in plain language."""
+        k = int(np.argmax(self.differences))
+        average = "more" if self.price >= 0 else "less"
+        worst = "less" if self.gain >= 0 else "more"
+        text = (
+            f"On the rows as they are, b's {self.a.loss_title} is {_short(abs(self.price))} "
+            f"{average} than a's ({_short(self.b.pooled_loss)} against "
+            f"{_short(self.a.pooled_loss)}); on the worst mixture it is {_short(abs(self.gain))} "
+            f"{worst} ({_short(self.b.agnostic_loss)} against {_short(self.a.agnostic_loss)})."
+        )
+        if self.differences[k] > 0:
+            text += (
+                f" The domain that pays most is {str(self.domain_names[k])!r}: "
+                f"{_short(self.differences[k])} more."
+            )
+        return text
+
+    def to_frame(self) -> Any:
+        """A pandas frame: the losses of a and b, and their difference, for each domain."""
+        import pandas as pd
+
+        losses = {"a": self.a.domain_losses, "b": self.b.domain_losses}
+        return pd.DataFrame(
+            losses | {"difference": self.differences},
+            index=pd.Index(list(self.domain_names), name="domain"),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers, strings, lists and dicts only, for JSON."""
+        return {
+            "price": self.price,
+            "gain": self.gain,
+            "differences": {
+                str(name): float(d)
+                for name, d in zip(self.domain_names, self.differences, strict=True)
+            },
+            "a": self.a.to_dict(),
+            "b": self.b.to_dict(),
+        }
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        a, b = self.a, self.b
+        rows = [
+            [
+                str(name),
+                f"{a.sizes[k]:,}",
+                _short(a.domain_losses[k]),
+                _short(b.domain_losses[k]),
+                f"{self.differences[k]:+.4f}",
+            ]
+            for k, name in enumerate(self.domain_names)
+        ]
+        totals = (
+            ("all rows", a.pooled_loss, b.pooled_loss),
+            ("worst mixture", a.agnostic_loss, b.agnostic_loss),
+        )
+        rows += [[name, "", _short(x), _short(y), f"{y - x:+.4f}"] for name, x, y in totals]
+        return ["domain", "rows", f"{a.loss_title} of a", "of b", "difference"], rows
+
+    def __rich__(self) -> Table:
+        return _rich_table(*self._cells(), n_totals=2)
+
+    def _repr_html_(self) -> str:
+        return _html_table(*self._cells()) + f"<p>{html.escape(self.summary())}</p>"
+
+
+def compare(a: Audit, b: Audit) -> Comparison:
+    """What model b costs on average against a, and what it gains on the worst mixture.
+
+    Both audits must be of the same rows, with the same loss and the same Λ.
+
+    >>> y, d = [1, 0, 1, 1, 1, 0], ["x", "x", "x", "x", "y", "y"]
+    >>> ordinary = audit(y, [1, 0, 1, 1, 0, 1], d)
+    >>> robust = audit(y, [1, 1, 0, 0, 1, 0], d)
+    >>> found = compare(ordinary, robust)
+    >>> found.price.__round__(4), found.gain
+    (0.1667, 0.25)
+    """
+    pairs = {
+        "domains": (a.domain_names, b.domain_names),
+        "sizes of the domains": (a.sizes.tolist(), b.sizes.tolist()),
+        "losses": (a.loss, b.loss),
+        "mixtures": (a.mixtures, b.mixtures),
+    }
+    for what, (of_a, of_b) in pairs.items():
+        if of_a != of_b:
+            raise ValueError(
+                f"a and b have different {what}: {of_a!r} and {of_b!r}; audit both models on the "
+                "same rows, with the same loss and mixtures"
+            )
+    return Comparison(a, b)
+
+
+# For people ------------------------------------------------------------------------------------
+
+
+def _sentences(found: Audit) -> Iterable[str]:
+    p, level = len(found.sizes), _level(found)
+    losses, names = found.domain_losses, [str(name) for name in found.domain_names]
+    yield (
+        f"{found.n_rows:,} rows in {p} domain{'s' * (p > 1)}: the {found.loss_title} is "
+        f"{_short(found.pooled_loss)} on the rows as they are ({level} "
+        f"{_span(found.pooled_interval)})."
+    )
+    if p > 1:
+        worst, best = int(np.argmax(losses)), int(np.argmin(losses))
+        yield (
+            f"On the worst mixture it is {_short(found.agnostic_loss)} ({level} "
+            f"{_span(found.agnostic_interval)}), reached at {_mixture(found)}."
+        )
+        yield (
+            f"It is largest on {names[worst]!r} ({_short(losses[worst])}) and smallest on "
+            f"{names[best]!r} ({_short(losses[best])})."
+        )
+    small = [f"{names[k]!r} ({found.sizes[k]})" for k in np.flatnonzero(found.sizes < FEW_ROWS)]
+    if small:
+        rest = f" and {len(small) - 10} more" if len(small) > 10 else ""
+        yield f"Few rows, so little is known: {', '.join(small[:10])}{rest}."
+    if found.n_empty_cells:
+        yield f"{found.n_empty_cells} combinations have no row at all: nothing is known of them."
+    yield "Bias inside the data, such as wrong labels, is neither seen nor removed by this."
+
+
+def _mixture(found: Audit) -> str:
+    """'70% a, 30% b' of the worst mixture; at most three names."""
+    lam, order = found.worst_mixture, np.argsort(-found.worst_mixture, kind="stable")
+    shown = [f"{lam[k]:.0%} {str(found.domain_names[k])!r}" for k in order[:3] if lam[k] >= 0.005]
+    rest = float(1 - lam[order[: len(shown)]].sum())
+    return ", ".join(shown) + (f" and {rest:.0%} others" if rest >= 0.005 else "")
+
+
+def _level(found: Audit) -> str:
+    return f"{100 * found.confidence:.4g}% interval"
+
+
+def _short(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4f}" if abs(value) < 1000 else f"{value:.5g}"
+
+
+def _span(ends: Iterable[float]) -> str:
+    low, high = ends
+    return f"{_short(low)} to {_short(high)}"
+
+
+def _range(ends: Iterable[float]) -> str:
+    """Narrower, for tables."""
+    low, high = ends
+    return f"{low:.3f}–{high:.3f}"
+
+
+def _plain(value: Any) -> float | int | None:
+    if isinstance(value, int | np.integer):
+        return int(value)
+    return float(value) if math.isfinite(value) else None
+
+
+def _rich_table(heads: list[str], rows: list[list[str]], n_totals: int) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
+    for j, head in enumerate(heads):
+        table.add_column(head, justify="right" if j else "left", overflow="fold")
+    for i, row in enumerate(rows):
+        last_domain = i == len(rows) - n_totals - 1
+        table.add_row(*(Text(cell) for cell in row), end_section=last_domain)
+    return table
+
+
+def _html_table(heads: list[str], rows: list[list[str]]) -> str:
+    head = "".join(f"<th scope='col'>{html.escape(cell)}</th>" for cell in heads)
+    body = "".join(
+        f"<tr><th scope='row'>{html.escape(name)}</th>"
+        + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
+        + "</tr>"
+        for name, *cells in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
