@@ -568,7 +568,8 @@ def _calibration(q: Array, happened: NDArray[np.bool_], confidence: float) -> Es
     bins = np.minimum((10 * q).astype(np.intp), 9)
     gap = happened - q
     mean = np.bincount(bins, gap, minlength=10) / len(q)
-    s = np.sqrt(np.bincount(bins, gap**2, minlength=10)) / len(q)
+    seen, if_calibrated = (np.bincount(bins, v, minlength=10) for v in (gap**2, q * (1 - q)))
+    s = np.sqrt(np.maximum(seen, if_calibrated)) / len(q)  # few rows of a bin may look certain
     error = float(np.abs(mean).sum())
     half = float(np.quantile(_NORMAL @ s, confidence))
     return Estimate(error, max(0.0, error - half), min(1.0, error + half))

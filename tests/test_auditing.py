@@ -1,0 +1,547 @@
+import json
+import math
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from fairlearn.metrics import MetricFrame
+from rich.console import Console
+from scipy.stats import binomtest, ttest_1samp
+from sklearn.metrics import (
+    accuracy_score,
+    log_loss,
+    mean_absolute_error,
+    roc_auc_score,
+    root_mean_squared_error,
+)
+
+import anymix as ax
+from anymix.auditing import Audit, audit, compare
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def shown(thing: Any) -> str:
+    console = Console(width=200, no_color=True)
+    with console.capture() as capture:
+        console.print(thing)
+    return capture.get()
+
+
+# Numbers against other libraries ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def yes_no() -> tuple[Any, Any, Any]:
+    r = rng(1)
+    q = np.round(r.beta(2, 2, 600), 2)  # rounded: ties for the AUC
+    return (r.random(600) < q).astype(int), q, r.choice(["a", "b", "c"], 600, p=[0.7, 0.25, 0.05])
+
+
+def test_probabilities_as_scikit_learn_and_fairlearn_measure_them(yes_no: Any) -> None:
+    y, q, d = yes_no
+    found = audit(y, q, d)
+    by_group = MetricFrame(
+        metrics={"auc": roc_auc_score, "loss": log_loss}, y_true=y, y_pred=q, sensitive_features=d
+    )
+    assert found.kind == "probabilities"
+    assert found.loss == "log"
+    np.testing.assert_allclose(found.metrics["auc"], by_group.by_group["auc"])
+    np.testing.assert_allclose(found.domain_losses, by_group.by_group["loss"])
+    hits = [accuracy_score(y[d == k], q[d == k] > 0.5) for k in "abc"]
+    np.testing.assert_allclose(found.metrics["accuracy"], hits)
+    assert found.pooled_loss == pytest.approx(log_loss(y, q))
+    assert found.pooled_metrics["auc"] == pytest.approx(roc_auc_score(y, q))
+
+
+def test_calibration_error_bin_by_bin(yes_no: Any) -> None:
+    y, q, d = yes_no
+    for k, name in enumerate("abc"):
+        yk, qk = y[d == name], q[d == name]
+        error = 0.0
+        for b in range(10):
+            inside = (qk >= b / 10) & ((qk < (b + 1) / 10) | (b == 9))
+            if inside.any():
+                error += inside.mean() * abs(yk[inside].mean() - qk[inside].mean())
+        assert audit(y, q, d).metrics["calibration_error"][k] == pytest.approx(error)
+
+
+def test_a_probability_of_one_is_in_the_last_bin() -> None:
+    assert audit([1, 1, 1, 0], [1.0, 1.0, 1.0, 0.5]).pooled_metrics["calibration_error"] == 0.125
+
+
+def test_many_classes() -> None:
+    r = rng(2)
+    P = r.dirichlet([1, 1, 1], 300)
+    y = np.array(["x", "y", "z"])[[r.choice(3, p=p) for p in P]]
+    found = audit(y, P)
+    assert found.pooled_loss == pytest.approx(log_loss(y, P))
+    names = np.array(["x", "y", "z"])[P.argmax(axis=1)]
+    assert found.pooled_metrics["accuracy"] == pytest.approx(accuracy_score(y, names))
+    assert "auc" not in found.metrics
+    # the most probable class is calibrated here, and far from it when all confidence is doubled
+    assert found.pooled_metrics["calibration_error"] < 0.1
+    sure = np.eye(3)[P.argmax(axis=1)]
+    assert audit(y, sure).pooled_metrics["calibration_error"] > 0.2
+
+
+def test_values_as_scikit_learn_measures_them() -> None:
+    r = rng(3)
+    y, z, d = r.normal(size=90), r.normal(size=90), np.repeat([2019, 2020, 2021], 30)
+    found = audit(y, z, d)
+    assert found.domain_names == (2019, 2020, 2021)
+    for k, year in enumerate(found.domain_names):
+        pair = y[d == year], z[d == year]
+        assert found.metrics["mae"][k] == pytest.approx(mean_absolute_error(*pair))
+        assert found.metrics["rmse"][k] == pytest.approx(root_mean_squared_error(*pair))
+        assert found.domain_losses[k] == pytest.approx(root_mean_squared_error(*pair) ** 2 / 2)
+    absolute = audit(y, z, d, loss="absolute")
+    np.testing.assert_allclose(absolute.domain_losses, found.metrics["mae"])
+    np.testing.assert_allclose(absolute.intervals, found.metric_intervals["mae"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_rows_fitted_have_the_losses_that_the_estimators_say(seed: int) -> None:
+    r = rng(seed)
+    X, d = r.normal(size=(400, 3)), r.choice(["u", "v", "w"], 400)
+    z = X[:, 0] + (d == "v") * X[:, 1] + r.normal(size=400)
+    mixtures = ax.TVBall([0.2, 0.3, 0.5], 0.3)
+    classifier = ax.AgnosticClassifier(mixtures).fit(X, z > 0, domains=d)
+    regressor = ax.AgnosticRegressor(mixtures).fit(X, z, domains=d)
+    for model, truth, said in (
+        (classifier, z > 0, classifier.predict_proba(X)),
+        (regressor, z, regressor.predict(X)),
+    ):
+        found = audit(truth, said, d, mixtures=mixtures)
+        np.testing.assert_allclose(found.domain_losses, model.domain_losses_)
+        assert found.agnostic_loss == pytest.approx(model.agnostic_loss_)
+
+
+# The worst mixture ------------------------------------------------------------------------------
+
+p = 5
+SIZES = np.array([10.0, 20.0, 30.0, 25.0, 15.0])
+REFERENCE = SIZES / SIZES.sum()
+POINTS = np.random.default_rng(5).dirichlet(np.ones(p), 4)
+LOWER, UPPER = np.full(p, 0.05), np.array([0.1, 0.5, 0.4, 0.3, 0.9])
+
+
+def linear_program(losses: Any, constraints: Any) -> float:
+    mixture = cp.Variable(p)
+    simplex = [mixture >= 0, cp.sum(mixture) == 1]
+    program = cp.Problem(cp.Maximize(losses @ mixture), simplex + constraints(mixture))
+    return float(program.solve(solver=cp.CLARABEL))
+
+
+def hull(mixture: Any) -> list[Any]:
+    theta = cp.Variable(len(POINTS))
+    return [theta >= 0, cp.sum(theta) == 1, mixture == POINTS.T @ theta]
+
+
+SETS: dict[str, tuple[Any, Any]] = {
+    "none": (None, lambda m: []),
+    "simplex": (ax.Simplex(p), lambda m: []),
+    "vertices": (ax.Vertices(p), lambda m: []),
+    "point": (ax.Point(POINTS[0]), lambda m: [m == POINTS[0]]),
+    "hull": (ax.Hull(POINTS), hull),
+    "box": (ax.Box(LOWER, UPPER), lambda m: [m >= LOWER, m <= UPPER]),
+    "cvar": (lambda sizes: ax.cvar(sizes / sizes.sum(), 0.4), lambda m: [m <= REFERENCE / 0.4]),
+    "tv": (ax.TVBall(REFERENCE, 0.2), lambda m: [cp.norm1(m - REFERENCE) / 2 <= 0.2]),
+    "chi2": (
+        lambda sizes: ax.Chi2Ball(sizes, 1.5),
+        lambda m: [cp.sum_squares(cp.multiply(m, REFERENCE**-0.5)) <= 1.5],
+    ),
+    "chi2 of a box": (
+        ax.Chi2Ball(SIZES, 1.3, base=ax.Box(LOWER, UPPER)),
+        lambda m: [
+            m >= LOWER,
+            m <= UPPER,
+            cp.sum_squares(cp.multiply(m, REFERENCE**-0.5)) <= 1.3,
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_agnostic_loss_is_that_of_a_linear_program(name: str) -> None:
+    mixtures, constraints = SETS[name]
+    d = np.repeat(np.arange(p), SIZES.astype(int))
+    for seed in range(5):
+        losses = rng(seed).exponential(size=len(d)) * (1 + d)[::-1]
+        found = audit(None, losses, d, mixtures=mixtures)
+        means = np.array([losses[d == k].mean() for k in range(p)])
+        np.testing.assert_allclose(found.domain_losses, means)
+        assert found.agnostic_loss == pytest.approx(linear_program(means, constraints), rel=1e-6)
+        assert found.mixtures.contains(found.worst_mixture)
+        assert found.pooled_loss == pytest.approx(REFERENCE @ means)
+
+
+# Intervals --------------------------------------------------------------------------------------
+
+DRAWS = 1000
+LEVEL = 0.95
+
+
+def covered(ends: Any, truth: float) -> float:
+    return float(np.mean((ends[:, 0] <= truth) & (truth <= ends[:, 1])))
+
+
+def draws(n: int) -> Any:
+    """1000 samples of n rows, each of them a domain."""
+    return np.repeat(np.arange(DRAWS), n)
+
+
+@pytest.mark.parametrize("n", [30, 200])
+def test_intervals_of_probabilities_cover(n: int) -> None:
+    """q uniform and y ~ q: E log loss = ½, AUC = ∫∫ 2a · 2(1 − b) 1{a > b} = 5/6, E hits = ¾."""
+    r = rng(n)
+    q = r.random(DRAWS * n)
+    y = r.random(DRAWS * n) < q
+    found = audit(y, q, draws(n))
+    assert covered(found.intervals, 1 / 2) == pytest.approx(LEVEL, abs=0.02)
+    assert covered(found.metric_intervals["auc"], 5 / 6) == pytest.approx(LEVEL, abs=0.02)
+    assert LEVEL - 0.02 <= covered(found.metric_intervals["accuracy"], 3 / 4) <= LEVEL + 0.035
+    assert covered(found.metric_intervals["calibration_error"], 0) >= LEVEL - 0.02
+
+
+@pytest.mark.parametrize("n", [30, 200])
+def test_interval_of_a_large_calibration_error_covers(n: int) -> None:
+    """The model says q/2 where q happens: the error is E q/2 = ¼, the same sign in every bin."""
+    r = rng(n)
+    q = r.random(DRAWS * n)
+    found = audit(r.random(DRAWS * n) < q, q / 2, draws(n))
+    assert covered(found.metric_intervals["calibration_error"], 1 / 4) >= LEVEL - 0.02
+    narrow = found.metric_intervals["calibration_error"][:, 1] - found.metrics["calibration_error"]
+    assert narrow.max() < 4 / math.sqrt(n)
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+@pytest.mark.parametrize("n", [30, 200])
+def test_intervals_of_errors_cover(n: int, confidence: float) -> None:
+    error = rng(n).normal(size=DRAWS * n)
+    found = audit(np.full(DRAWS * n, 0.5), 0.5 + error, draws(n), confidence=confidence)
+    assert covered(found.intervals, 1 / 2) == pytest.approx(confidence, abs=0.02)
+    assert covered(found.metric_intervals["rmse"], 1) == pytest.approx(confidence, abs=0.02)
+    mae = covered(found.metric_intervals["mae"], math.sqrt(2 / math.pi))
+    assert mae == pytest.approx(confidence, abs=0.02)
+
+
+@pytest.mark.parametrize("n", [30, 200])
+def test_intervals_of_skewed_losses_cover_and_are_not_students(n: int) -> None:
+    losses = rng(n).exponential(size=DRAWS * n)
+    found = audit(None, losses, draws(n))
+    assert covered(found.intervals, 1) == pytest.approx(LEVEL, abs=0.02)
+    above = np.mean(found.intervals[:, 0] > 1) - np.mean(found.intervals[:, 1] < 1)
+    assert (
+        abs(above) < 0.02
+    )  # misses on both sides alike; Student's t misses below 4 times as often
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.5])
+@pytest.mark.parametrize("n", [12, 200])
+def test_exact_interval_of_a_share_covers_at_least(n: int, share: float) -> None:
+    wrong = rng(n).random(DRAWS * n) < share
+    found = audit(None, wrong.astype(float), draws(n))
+    assert covered(found.intervals, share) >= LEVEL - 0.02
+
+
+def test_interval_of_the_agnostic_loss_covers_at_least() -> None:
+    r, means, d = rng(8), np.array([1.0, 0.95, 0.9, 0.2]), np.repeat(np.arange(4), 40)
+    box = ax.Box([0.0] * 4, [0.6] * 4)
+    truth, ends = 0.6 * 1.0 + 0.4 * 0.95, []
+    for _ in range(DRAWS):
+        ends.append(audit(None, r.exponential(means[d]), d, mixtures=box).agnostic_interval)
+    assert covered(np.array(ends), truth) >= LEVEL - 0.01
+
+
+def test_without_skewness_the_interval_is_students() -> None:
+    x = np.concatenate([rng().normal(size=20), -rng().normal(size=20)])
+    students = ttest_1samp(x, 0).confidence_interval(0.9)
+    np.testing.assert_allclose(audit(None, x, confidence=0.9).intervals[0], list(students))
+
+
+def test_intervals_do_not_depend_on_the_unit_of_a_loss() -> None:
+    x = rng().exponential(size=50)
+    ends, scaled = audit(None, x).intervals, audit(None, 1e6 * x + 3).intervals
+    np.testing.assert_allclose(1e6 * ends + 3, scaled)
+
+
+@pytest.mark.parametrize(("wrong", "n"), [(0, 1), (1, 1), (0, 40), (7, 40), (40, 40)])
+def test_a_share_has_the_interval_of_clopper_and_pearson(wrong: int, n: int) -> None:
+    found = audit([1] * n, [0] * wrong + [1] * (n - wrong))
+    exact = binomtest(wrong, n).proportion_ci(0.95)
+    np.testing.assert_allclose(found.intervals[0], exact, atol=1e-12)
+    np.testing.assert_allclose(
+        found.metric_intervals["accuracy"][0], [1 - exact[1], 1 - exact[0]], atol=1e-12
+    )
+    given = audit(None, [1.0] * wrong + [0.0] * (n - wrong))
+    np.testing.assert_allclose(given.intervals[0], exact, atol=1e-12)
+
+
+def test_delong_variance_by_all_pairs() -> None:
+    r = rng(4)
+    y, q = np.repeat([1, 0], [15, 25]), np.round(r.random(40), 1)
+    q[0] = 0.55  # a fraction whatever the draws
+    wins = (q[:15, None] > q[15:]) + 0.5 * (q[:15, None] == q[15:])  # (15, 25)
+    auc = wins.mean()
+    s = math.sqrt(wins.mean(axis=1).var(ddof=1) / 15 + wins.mean(axis=0).var(ddof=1) / 25)
+    odds = math.log(auc / (1 - auc)) + np.array([-1, 1]) * 1.959964 * s / (auc * (1 - auc))
+    found = audit(y, q).metric_intervals["auc"][0]
+    np.testing.assert_allclose(found, 1 / (1 + np.exp(-odds)), rtol=1e-6)
+
+
+def test_perfect_auc_is_not_certain() -> None:
+    """7 pairs in order by chance: 0.025 = AUC⁷."""
+    found = audit([1] * 7 + [0] * 20, [0.9] * 7 + [0.1] * 20)
+    np.testing.assert_allclose(found.metric_intervals["auc"], [[0.025 ** (1 / 7), 1]])
+    found = audit([0] * 7 + [1] * 20, [0.9] * 7 + [0.1] * 20)
+    np.testing.assert_allclose(found.metric_intervals["auc"], [[0, 1 - 0.025 ** (1 / 7)]])
+
+
+def test_auc_of_one_positive_is_unknown_and_of_none_undefined() -> None:
+    q = [0.2, 0.4, 0.6, 0.3]
+    found = audit([0, 1, 0, 0], q)
+    assert found.metrics["auc"][0] == pytest.approx(2 / 3)
+    assert found.metric_intervals["auc"].tolist() == [[0, 1]]
+    assert np.isnan(audit([0, 0, 0, 0], q).metrics["auc"]).all()
+
+
+def test_one_row_has_the_widest_interval() -> None:
+    found = audit([1, 1, 0], [0.5, 0.9, 0.2], ["a", "b", "b"])
+    assert found.intervals[0].tolist() == [0, math.inf]
+    assert found.agnostic_interval[1] == math.inf
+    assert audit(None, [3.0], ["a"]).intervals.tolist() == [[-math.inf, math.inf]]
+
+
+# Reading ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_pred", "kind", "loss"),
+    [
+        (["a", "b", "a"], ["a", "a", "a"], "labels", "zero_one"),
+        ([0, 1, 2], [0, 2, 2], "labels", "zero_one"),
+        ([0, 1, 1], [0.0, 1.0, 0.0], "labels", "zero_one"),
+        ([False, True, True], [True, True, False], "labels", "zero_one"),
+        (["a", "b", "a"], [0.1, 0.5, 1.0], "probabilities", "log"),
+        ([0, 1, 1], [0.1, 0.5, 1.0], "probabilities", "log"),
+        ([0, 0, 0], [0.1, 0.5, 1.0], "probabilities", "log"),
+        ([0, 1, 1], [[1, 0], [0, 1], [1, 0]], "probabilities", "log"),
+        ([0, 2, 2], [[0.5, 0, 0.5], [0, 1, 0], [1, 0, 0]], "probabilities", "log"),
+        ([0, 1, 2], [0.1, 0.5, 1.0], "values", "squared"),
+        ([0.5, 1, 2], [0, 1, 2], "values", "squared"),
+        ([0.5, 1, 2], [0.1, 3.5, 1.0], "values", "squared"),
+        (None, [0.1, 3.5, 1.0], "losses", "loss"),
+    ],
+)
+def test_what_predictions_are(y_true: Any, y_pred: Any, kind: str, loss: str) -> None:
+    found = audit(y_true, y_pred)
+    assert (found.kind, found.loss) == (kind, loss)
+
+
+def test_the_loss_may_be_chosen() -> None:
+    y, q = [0, 1, 1, 1], [0.2, 0.4, 0.6, 0.5]
+    assert audit(y, q, loss="zero_one").pooled_loss == 0.5  # of two equal classes, the first
+    assert audit(y, [0, 1, 1, 3], loss="squared").pooled_loss == 0.5
+    assert audit(y, [0, 1, 1, 0], loss="log").pooled_loss == pytest.approx(52 * math.log(2) / 4)
+    assert audit(None, q, loss="perplexity").loss_title == "perplexity"
+
+
+def test_classes_may_be_named_in_any_order() -> None:
+    P = [[0.9, 0.1], [0.2, 0.8]]
+    swapped = audit(["no", "yes"], P, classes=["yes", "no"])
+    assert swapped.pooled_loss == pytest.approx(-(math.log(0.1) + math.log(0.2)) / 2)
+    assert audit(["yes", "yes"], P, classes=["no", "yes"]).metrics["accuracy"] == 0.5
+
+
+def same(a: Audit, b: Audit) -> bool:
+    return json.dumps(a.to_dict()) == json.dumps(b.to_dict())
+
+
+def test_every_kind_of_column_is_read_alike() -> None:
+    r = rng()
+    y, q, d = r.integers(0, 2, 50), r.random(50), r.choice(["a", "b"], 50)
+    expected = audit(y, q, d)
+    assert same(audit(y.tolist(), q.tolist(), d.tolist()), expected)
+    assert same(audit(pd.Series(y), pd.Series(q), pd.Series(d, dtype="category")), expected)
+    assert same(audit(pl.Series(y), pl.Series(q), pl.Series(d)), expected)
+    assert same(audit(y[:, None], np.column_stack([1 - q, q]), d), expected)
+    assert same(audit(y, pd.DataFrame({"no": 1 - q, "yes": q}), d), expected)
+    assert same(audit(y, q, np.column_stack([d == "a", d == "b"])), audit(y, q, d == "b")) is False
+
+
+def test_a_row_may_be_in_several_domains_and_counts_once_in_the_pool() -> None:
+    member = pd.DataFrame({"old": [1, 1, 0, 0], "ill": [0, 1, 1, 0]}, dtype=bool)
+    found = audit(None, [1.0, 2.0, 4.0, 100.0], member)
+    assert found.domain_names == ("old", "ill")
+    assert found.domain_losses.tolist() == [1.5, 3]
+    assert found.pooled_loss == pytest.approx(7 / 3)
+    assert found.n_rows == 3
+
+
+FEATURES = {"sex": ["F", "F", "M", "M", "M"], "age": [1, 1, 1, 2, 2]}
+
+
+@pytest.mark.parametrize("kind", [dict, pd.DataFrame, pl.DataFrame])
+def test_features_intersect(kind: Any) -> None:
+    found = audit(None, [1.0, 2.0, 3.0, 4.0, 5.0], sensitive_features=kind(FEATURES))
+    assert found.domain_names == ("sex=F, age=1", "sex=M, age=1", "sex=M, age=2")
+    assert found.domain_losses.tolist() == [1.5, 3, 4.5]
+    assert found.sizes.tolist() == [2, 1, 2]
+    assert found.n_empty_cells == 1
+    assert "1 combinations have no row at all" in found.summary()
+    assert "'sex=M, age=1' (1)" in found.summary()
+
+
+@pytest.mark.parametrize("kind", [list, lambda rows: np.array(rows, dtype=object)])
+def test_features_without_names(kind: Any) -> None:
+    rows = [list(row) for row in zip(*FEATURES.values(), strict=True)]
+    found = audit(None, [1.0, 2.0, 3.0, 4.0, 5.0], sensitive_features=kind(rows))
+    assert found.domain_names == ("F, 1", "M, 1", "M, 2")
+
+
+def test_one_feature_is_a_domain_column() -> None:
+    y = [1.0, 2.0, 3.0, 4.0, 5.0]
+    for features in (FEATURES["age"], pd.Series(FEATURES["age"]), {"age": FEATURES["age"]}):
+        assert same(audit(None, y, sensitive_features=features), audit(None, y, FEATURES["age"]))
+
+
+def test_values_with_commas_stay_apart() -> None:
+    found = audit(None, [1.0, 2.0], sensitive_features=[["a, b", "c"], ["a", "b, c"]])
+    assert found.domain_names == ("('a', 'b, c')", "('a, b', 'c')")
+    assert found.domain_losses.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"y_true": [], "y_pred": []}, "y_pred has no rows"),
+        ({"y_true": [1], "y_pred": "x"}, "y_pred has no rows"),
+        ({"y_true": [1, 0], "y_pred": [1]}, "y_true has 2 rows but y_pred has 1"),
+        ({"domains": ["a"]}, "domains has 1 rows but y_pred has 2"),
+        ({"sensitive_features": {"s": ["a"]}}, "sensitive_features has 1 rows but y_pred has 2"),
+        ({"sensitive_features": {}}, "sensitive_features has no columns"),
+        ({"domains": [0, 1], "sensitive_features": [0, 1]}, "both given; give one"),
+        ({"domains": ["a", None]}, "domains has missing entries"),
+        ({"y_true": ["a", None], "y_pred": ["a", "a"]}, "y_true has missing entries"),
+        ({"y_true": None, "y_pred": [0.5, math.nan]}, "y_pred has 1 missing or infinite"),
+        ({"y_pred": [0.5, math.inf]}, "missing or infinite"),
+        ({"confidence": 95}, r"confidence is 95; give one inside \(0, 1\)"),
+        ({"loss": "gini"}, "loss is 'gini'; give one of 'zero_one'"),
+        ({"mixtures": ax.Simplex(3)}, "over 3 domains, but the rows have 2"),
+        ({"mixtures": "simplex"}, "mixtures is 'simplex'"),
+        ({"y_pred": [-1.5, 2.5]}, "from -1.5 to 2.5, but y_true has 2 classes"),
+        ({"y_true": ["a", "b"], "y_pred": [2.5, 0.5]}, "from 0.5 to 2.5, but y_true has 2 classes"),
+        ({"y_pred": [2, 3], "loss": "log"}, "which are no probabilities"),
+        ({"y_pred": [[0.5, 0.4], [0.5, 0.5]]}, r"adds up to 0.9 \(row 0\)"),
+        ({"y_true": [3, 3], "y_pred": [0.5, 0.6]}, r"classes \[3\], but y_pred .* name them"),
+        ({"y_pred": [[0.5, 0.5]] * 2, "classes": ["x", "y"]}, "name them with classes="),
+        ({"y_true": ["a", "b"], "y_pred": [0, 1]}, "give both in the same form"),
+        ({"y_true": ["a", "b"], "loss": "squared"}, "y_true has entries that are not numbers"),
+    ],
+)
+def test_bad_input_is_named(arguments: dict[str, Any], message: str) -> None:
+    good: dict[str, Any] = {"y_true": [1, 0], "y_pred": [1, 1]}
+    if "sensitive_features" not in arguments:
+        good["domains"] = ["a", "b"]
+    if "y_pred" in arguments and len(arguments["y_pred"]) != 2:
+        good.pop("domains")
+    with pytest.raises(ValueError, match=message):
+        audit(**good | arguments)
+
+
+# For people and machines ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def found() -> Audit:
+    y, d = [1, 0, 1, 1, 0, 1], ["<b>north</b>", "[red]south", "[red]south"] * 2
+    return audit(y, [0.9, 0.4, 0.4, 0.6, 0.7, 0.8], d)
+
+
+def test_frame_and_dict_hold_the_same_numbers(found: Audit) -> None:
+    frame, rows = found.to_frame(), found.to_dict()["domains"]
+    assert frame.index.tolist() == list(found.domain_names)
+    assert frame["loss"].tolist() == found.domain_losses.tolist()
+    for k, row in enumerate(rows):
+        finite = {c: v for c, v in row.items() if c != "domain" and v is not None}
+        assert finite == {c: frame.iloc[k][c] for c in finite}
+    np.testing.assert_array_equal(
+        frame[["accuracy_low", "accuracy_high"]], found.metric_intervals["accuracy"]
+    )
+
+
+def test_dict_is_strict_json(found: Audit) -> None:
+    json.dumps(found.to_dict(), allow_nan=False)
+    alone = audit([1, 0], [0.9, 0.4], ["a", "b"]).to_dict()
+    json.dumps(alone, allow_nan=False)
+    assert alone["domains"][0]["auc"] is None
+    assert alone["agnostic_interval"][1] is None
+
+
+def test_tables_show_names_as_they_are(found: Audit) -> None:
+    table = shown(found)
+    assert "<b>north</b>" in table
+    assert "[red]south" in table
+    assert f"{found.agnostic_loss:.4f}" in table
+    page = found._repr_html_()
+    assert "&lt;b&gt;north" in page
+    assert "<b>" not in page
+    assert f"{found.pooled_loss:.4f}" in page
+
+
+def test_summary_says_the_numbers(found: Audit) -> None:
+    text = found.summary()
+    for number in (found.pooled_loss, found.agnostic_loss, *found.agnostic_interval):
+        assert f"{number:.4f}" in text
+    assert "100% '[red]south'" in text
+    assert "6 rows in 2 domains" in text
+    assert "Bias inside the data" in text
+    alone = audit(None, [1.0, 2.0, 4.0]).summary()
+    assert "worst mixture" not in alone
+
+
+def test_summary_of_a_mixture_of_many() -> None:
+    box = ax.Box(np.zeros(6), np.full(6, 0.25))
+    text = audit(None, np.arange(6.0), list("abcdef"), mixtures=box).summary()
+    assert "25% 'f'" not in text  # a tie of four is listed in the order of the names
+    assert "25% 'c', 25% 'd', 25% 'e' and 25% others" in text
+
+
+def test_comparison_is_the_difference_of_two_audits() -> None:
+    d = ["x", "x", "x", "y"]
+    a, b = audit(None, [0.0, 0.0, 0.3, 3.0], d), audit(None, [1.0, 1.0, 1.3, 0.5], d)
+    found = compare(a, b)
+    np.testing.assert_allclose(found.differences, [1.0, -2.5])
+    assert found.price == pytest.approx((3.8 - 3.3) / 4)
+    assert found.gain == pytest.approx(3.0 - 1.1)
+    assert found.to_frame()["difference"].tolist() == found.differences.tolist()
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["gain"] == found.gain
+    text = found.summary()
+    assert "b's loss is 0.1250 more than a's (0.9500 against 0.8250)" in text
+    assert "on the worst mixture it is 1.9000 less (1.1000 against 3.0000)" in text
+    assert "pays most is 'x': 1.0000 more" in text
+    assert "+1.0000" in shown(found)
+    assert "-2.5000" in found._repr_html_()
+    back = compare(b, a).summary()
+    assert "0.1250 less than a's" in back
+    assert "it is 1.9000 more" in back
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (audit([1, 0], [1, 1], ["a", "c"]), "different domains"),
+        (audit([1, 0, 0], [1, 1, 1], ["a", "b", "b"]), "different sizes"),
+        (audit([1, 0], [0.5, 0.6], ["a", "b"]), "different losses: 'zero_one' and 'log'"),
+        (audit([1, 0], [1, 1], ["a", "b"], mixtures=ax.Point([0.5, 0.5])), "different mixtures"),
+    ],
+)
+def test_audits_of_different_things_are_not_compared(other: Audit, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        compare(audit([1, 0], [1, 1], ["a", "b"]), other)
