@@ -24,10 +24,20 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.adversary import Adversary
 from anymix.certificates import Objective
 from anymix.domains import LinearDomains
-from anymix.mixtures import MixtureSet
-from anymix.optimizers import SGD, Optimizer
+from anymix.losses import CrossEntropy, Hinge, Huber, SquaredError
+from anymix.mixtures import MixtureSet, Point, Simplex, Vertices
+from anymix.optimizers import SGD, Adagrad, Adam, Momentum, Optimizer
 from anymix.penalties import Chi2Penalty, DirichletPrior
-from anymix.samplers import DomainRows, MixtureSampler, ModelSampler, PerDomain, companion
+from anymix.samplers import (
+    DomainRows,
+    EveryDomain,
+    MixtureSampler,
+    ModelSampler,
+    PerDomain,
+    UniformDomain,
+    Weighted,
+    companion,
+)
 
 Array = NDArray[np.float64]
 Schedule = float | Callable[[int], float]
@@ -67,6 +77,7 @@ def stochastic_afl(
     start: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
     every: int = 1,
+    compiled: bool | None = None,
     state: Mapping[str, Any] | None = None,
 ) -> Iterator[Iterate]:
     """w_t = Π_W(w_{t−1} − γ_w δ_w),  λ_t = Π_Λ(λ_{t−1} + γ_λ δ_λ), both from the old point.
@@ -83,6 +94,8 @@ def stochastic_afl(
     w_radius : W is the ball ‖w‖ ≤ w_radius; None is all of R^d.
     seed : same seed, same numbers.
     every : yield after every so many steps; the numbers do not depend on it.
+    compiled : the same numbers from compiled code, many times faster, where there is such code;
+        None takes it if it can, True insists, False is the loop below.
     state : `Iterate.state` of an earlier run with the same arguments, to continue it.
 
     >>> from itertools import islice
@@ -114,7 +127,7 @@ def stochastic_afl(
         seed=seed,
         every=every,
     )
-    return _play(game, state)
+    return _run(game, state, compiled)
 
 
 def optimistic_afl(
@@ -123,6 +136,7 @@ def optimistic_afl(
     *,
     step_w: Schedule,
     step_mixture: Schedule,
+    compiled: bool | None = None,
     state: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Iterator[Iterate]:
@@ -142,7 +156,7 @@ def optimistic_afl(
     np.float64(0.6931)
     """
     options |= {"step_w": step_w, "step_mixture": step_mixture, "optimistic": True}
-    return _play(_game(problem, mixtures, **options), state)
+    return _run(_game(problem, mixtures, **options), state, compiled)
 
 
 def mirror_prox_afl(
@@ -180,7 +194,7 @@ def mirror_prox_afl(
 
 
 @dataclass(frozen=True)
-class _Game:
+class Game:
     """The checked arguments of a run."""
 
     problem: LinearDomains
@@ -221,7 +235,36 @@ class _Game:
         )
 
 
-def _play(game: _Game, state: Mapping[str, Any] | None) -> Iterator[Iterate]:
+def _run(game: Game, state: Mapping[str, Any] | None, compiled: bool | None) -> Iterator[Iterate]:
+    """By the compiled loop or the readable one."""
+    reason = _obstacle(game)
+    if compiled and reason is not None:
+        raise ValueError(f"compiled is True but {reason}; leave compiled=None to run without")
+    readable = compiled is False or reason is not None
+    return _play(game, state) if readable else _play_compiled(game, state)
+
+
+def _obstacle(game: Game) -> str | None:
+    """What the compiled loop does not take, or None."""
+    takes: dict[str, tuple[object, tuple[type, ...]]] = {
+        "loss": (game.problem.loss, (CrossEntropy, SquaredError, Huber, Hinge)),
+        "mixtures": (game.objective.mixtures, (Simplex, Vertices, Point)),
+        "sampler": (game.sampler, (PerDomain, Weighted)),
+        "mixture_sampler": (game.mixture_sampler, (EveryDomain, UniformDomain)),
+        "optimizer": (game.optimizer, (SGD, Momentum, Adagrad, Adam)),
+    }
+    for name, (value, kinds) in takes.items():
+        if type(value) not in kinds:
+            known = ", ".join(kind.__name__ for kind in kinds)
+            return f"{name} is {type(value).__name__} and there is compiled code for {known}"
+    if game.objective.prior is not None:
+        return "there is no compiled code for a prior"
+    if game.objective.gamma > 0 and game.objective.norm != "squared":
+        return f"norm is {game.objective.norm!r} and there is compiled code for 'squared'"
+    return None
+
+
+def _play(game: Game, state: Mapping[str, Any] | None) -> Iterator[Iterate]:
     """The loop of both algorithms, in the letters of the paper."""
     rows, run = DomainRows(game.problem), _resume(game, state)
     w, lam, rng = run.w, run.adversary, run.rng
@@ -240,7 +283,19 @@ def _play(game: _Game, state: Mapping[str, Any] | None) -> Iterator[Iterate]:
             yield run.iterate(lam.average)
 
 
-def _play_mirror_prox(game: _Game, state: Mapping[str, Any] | None) -> Iterator[Iterate]:
+def _play_compiled(game: Game, state: Mapping[str, Any] | None) -> Iterator[Iterate]:
+    """The same numbers, by compiled.py."""
+    from anymix.compiled import CompiledRun  # loads Numba
+
+    run = _resume(game, state)
+    players = CompiledRun(game, run, None if state is None else state.get("compiled"))
+    while True:
+        players.advance(game.every - run.t % game.every)
+        players.write()
+        yield run.iterate(run.adversary.average, compiled=players.save())
+
+
+def _play_mirror_prox(game: Game, state: Mapping[str, Any] | None) -> Iterator[Iterate]:
     rows, run = DomainRows(game.problem), _resume(game, state)
     w, lam, rng = run.w, run.adversary, run.rng
     mixture_total = np.zeros(game.problem.n_domains) if state is None else state["mixture_total"]
@@ -261,7 +316,7 @@ def _play_mirror_prox(game: _Game, state: Mapping[str, Any] | None) -> Iterator[
 
 
 def _gradients(
-    game: _Game, rows: DomainRows, w: Array, mixture: Array, rng: np.random.Generator
+    game: Game, rows: DomainRows, w: Array, mixture: Array, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """δ_w with the regulariser, and δ_λ with offsets and penalty, from one draw of uniforms."""
     p = game.problem.n_domains
@@ -282,7 +337,7 @@ def _gradients(
 
 
 @dataclass
-class _Run:
+class Run:
     """All that changes from step to step."""
 
     t: int
@@ -293,7 +348,7 @@ class _Run:
     adversary: Adversary
     rng: np.random.Generator
 
-    def iterate(self, mixture_average: Array, **more: Array) -> Iterate:
+    def iterate(self, mixture_average: Array, **more: Any) -> Iterate:
         """The present point; nothing in it changes later."""
         state = {
             "t": self.t,
@@ -309,19 +364,19 @@ class _Run:
         return Iterate(w, self.adversary.mixture, average, mixture_average, self.t, state)
 
 
-def _resume(game: _Game, state: Mapping[str, Any] | None) -> _Run:
+def _resume(game: Game, state: Mapping[str, Any] | None) -> Run:
     rng = np.random.default_rng(game.seed)
     adversary = game.opponent()
     if state is None:
         w = game.project(game.start)
         memory = game.optimizer.start(len(w))
-        return _Run(0, w, np.zeros_like(w), None, memory, adversary, rng)
+        return Run(0, w, np.zeros_like(w), None, memory, adversary, rng)
     adversary.load_state_dict(state["adversary"])
     rng.bit_generator.state = state["rng"]
     previous = None if state["previous"] is None else np.array(state["previous"])
     memory = {name: np.array(value) for name, value in state["memory"].items()}
     w, total = np.array(state["w"]), np.array(state["total"])
-    return _Run(int(state["t"]), w, total, previous, memory, adversary, rng)
+    return Run(int(state["t"]), w, total, previous, memory, adversary, rng)
 
 
 def _game(
@@ -344,7 +399,7 @@ def _game(
     seed: int | np.random.Generator = 0,
     every: int = 1,
     optimistic: bool = False,
-) -> _Game:
+) -> Game:
     """The arguments, checked."""
     sampler = PerDomain() if sampler is None else sampler
     if not (w_radius is None or (isinstance(w_radius, Real) and 0 < w_radius < np.inf)):
@@ -354,7 +409,7 @@ def _game(
     if not (isinstance(every, Real) and every >= 1 and every % 1 == 0):
         raise ValueError(f"every is {every!r}; give a whole number ≥ 1")
     w = np.zeros(problem.n_parameters) if start is None else problem._check_w(start)
-    return _Game(
+    return Game(
         problem=problem,
         objective=Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior),
         step_w=_schedule("step_w", step_w),
@@ -374,8 +429,17 @@ def _game(
 def _schedule(name: str, step: Schedule) -> Callable[[int], float]:
     if callable(step):
         return lambda t: _size(f"{name}({t})", step(t))
-    size = _size(name, step)
-    return lambda t: size
+    return Constant(_size(name, step))
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same size at every step."""
+
+    size: float
+
+    def __call__(self, t: int) -> float:
+        return self.size
 
 
 def _size(name: str, step: float) -> float:
