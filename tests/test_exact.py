@@ -367,7 +367,7 @@ def test_a_huber_loss_without_curvature_anywhere() -> None:
 
 
 def learnt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "_choose_curvature", exact._LimitedMemory)
+    monkeypatch.setattr(exact, "_choose_curvature", lambda p, o, _: exact._LimitedMemory(p, o))
 
 
 def computed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -470,8 +470,11 @@ class Evaluation:
         return parts.ravel()
 
     def hessian_vector(self, mixture: Array, v: Array) -> Array:
-        """∇² Σ λ_k L_k · v without forming the matrix: two passes over X."""
-        bent = self._bend(self.problem.scores(v))
+        """∇² Σ λ_k L_k · v without forming the matrix: two passes over X, or one along a step."""
+        active = self._active(mixture)
+        if active is not self:
+            return active.hessian_vector(mixture, v)
+        bent = self._bend(self._along(v))
         return self.problem.pull_back(_scale_rows(bent, self._weights(mixture)))
 
     def dual(

@@ -151,15 +151,15 @@ def _solve(
 def _start(
     problem: Oracle, objective: Objective, start: Solution | ArrayLike | None
 ) -> tuple[Array, Array]:
-    """Where to begin: as asked, or from the solution on a tenth of the rows, or from zero."""
+    """Where to begin: as asked, or from the solution on some of the rows, or from zero."""
     if start is not None:
         return _asked(problem, objective, start)
     if isinstance(problem, LinearDomains) and problem.n_rows > max(4000, 40 * problem.n_features):
-        coarse = problem.sample(0.1)
+        coarse = problem.sample(0.07)
         if coarse.n_rows < 0.5 * problem.n_rows:
             w, mixture = _start(coarse, objective, None)
             noise = problem.n_parameters / coarse.n_rows  # no need to solve a sample any better
-            for at in islice(_sqp(coarse, objective, w, mixture), 30):
+            for at in islice(_sqp(coarse, objective, w, mixture, rows=100), 30):
                 if at.expected <= noise:
                     break
             return at.there.w, at.mixture
@@ -203,14 +203,21 @@ class _Iterate:
     refine: Callable[[Array], Array] | None  # v ↦ H⁻¹v, where that saves an iteration
 
 
-def _sqp(problem: Oracle, objective: Objective, w: Array, mixture: Array) -> Iterator[_Iterate]:
-    """The iterates from (w, λ), until nothing lowers the objective any more."""
+def _sqp(
+    problem: Oracle, objective: Objective, w: Array, mixture: Array, rows: int = 400
+) -> Iterator[_Iterate]:
+    """The iterates from (w, λ), until nothing lowers the objective any more.
+
+    A Hessian comes from about so many rows per parameter, which makes it right to 1/√rows.
+    """
     here = problem.at(w)
     jacobian, upper = here.jacobian(), objective.upper(here)
-    curvature = _choose_curvature(problem, objective)
+    curvature = _choose_curvature(problem, objective, rows)
     for k in count():
         if k == PATIENCE and problem.n_parameters <= MOST_DENSE:
-            curvature = _Newton(problem, objective)  # too ill-conditioned for a learnt curvature
+            curvature = _Newton(
+                problem, objective, rows
+            )  # too ill-conditioned for a learnt curvature
         curvature.update(here, mixture)
         program = _Program(objective, curvature, jacobian, here.w)
         step, target, model = program.solve(here.losses, mixture)
@@ -361,22 +368,22 @@ def _search(
     return here, upper
 
 
-def _choose_curvature(problem: Oracle, objective: Objective) -> Any:
+def _choose_curvature(problem: Oracle, objective: Objective, rows: int) -> Any:
     """The true curvature while a Hessian costs about as much as the passes it saves."""
     if not isinstance(problem, LinearDomains) or problem.n_parameters <= 600:
-        return _Newton(problem, objective)
+        return _Newton(problem, objective, rows)
     return _LimitedMemory(problem, objective)
 
 
 class _Newton:
     """H = ∇²Φ(w, λ) itself."""
 
-    def __init__(self, problem: Oracle, objective: Objective) -> None:
+    def __init__(self, problem: Oracle, objective: Objective, rows: int) -> None:
         self.problem, self.objective, self.damping = problem, objective, 0.0
-        self.n_rows = 400 * problem.n_parameters
+        self.n_rows = rows * problem.n_parameters
 
     def update(self, here: Here, mixture: Array) -> None:
-        """H at (w, λ), from rows enough to be right to about 5 %."""
+        """H at (w, λ)."""
         self.hessian, self.worst = here.hessian(mixture, self.n_rows), float(here.losses.max())
         self.objective.add_regularizer_hessian(here.w, self.hessian)
 
