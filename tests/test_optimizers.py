@@ -1,4 +1,4 @@
-"""Step rules against the formulas of torch.optim, written out number by number."""
+"""Step rules against torch.optim itself and its formulas, written out number by number."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -81,6 +82,35 @@ def test_every_rule_follows_its_formula(sequence: list[list[float]]) -> None:
         np.testing.assert_allclose(
             directions(rule, sequence), wanted, rtol=1e-11, atol=1e-12, err_msg=repr(rule)
         )
+
+
+TORCH: list[tuple[Optimizer, Any]] = [
+    (SGD(), lambda w, size: torch.optim.SGD(w, lr=size)),
+    (Momentum(0.8), lambda w, size: torch.optim.SGD(w, lr=size, momentum=0.8)),
+    (Adagrad(1e-3), lambda w, size: torch.optim.Adagrad(w, lr=size, eps=1e-3)),
+    (Adam(), lambda w, size: torch.optim.Adam(w, lr=size)),
+    (
+        Adam(0.7, 0.95, 1e-3),
+        lambda w, size: torch.optim.Adam(w, lr=size, betas=(0.7, 0.95), eps=1e-3),
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "make"), TORCH, ids=[repr(rule) for rule, _ in TORCH])
+@pytest.mark.parametrize("size", [0.3, 1e-3])
+def test_paths_are_those_of_torch(rule: Optimizer, make: Any, size: float) -> None:
+    rng = np.random.default_rng(0)
+    A, start = rng.normal(size=(6, 5)), rng.normal(size=5)
+    w, memory = start.copy(), rule.start(5)
+    theirs = torch.tensor(start, requires_grad=True)
+    peer = make([theirs], size)
+    for t in range(100):
+        c = math.cos(t)  # a gradient that depends on w and on time: A'(Aw − c)/6
+        direction, memory = rule.direction(A.T @ (A @ w - c) / 6, memory)
+        w = w - size * direction
+        theirs.grad = torch.tensor(A.T @ (A @ theirs.detach().numpy() - c) / 6)
+        peer.step()
+        np.testing.assert_allclose(w, theirs.detach().numpy(), rtol=1e-9, atol=1e-12)
 
 
 def test_three_steps_by_hand() -> None:
