@@ -181,9 +181,10 @@ def _asked(
 
 def _centred(problem: Oracle, w: Array) -> Array:
     """w less the mean of its K blocks, which no loss sees and the regulariser does not want."""
-    if not isinstance(problem, LinearDomains) or problem.n_scores == 1:
+    n_scores = getattr(problem, "n_scores", 1)
+    if n_scores == 1:
         return w
-    blocks: Array = w.reshape(problem.n_scores, -1)
+    blocks: Array = w.reshape(n_scores, -1)
     centred: Array = blocks - blocks.mean(axis=0)
     return centred.ravel()
 
