@@ -44,6 +44,7 @@ __all__ = [
     "Settings",
     "exchange",
     "failure",
+    "flower_array",
     "give_identity",
     "n_bytes",
     "pack",
@@ -52,7 +53,14 @@ __all__ = [
 ]
 
 
-def pack(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> RecordDict:
+def flower_array(array: NDArray[Any]) -> FlowerArray:
+    """A NumPy array in the form of a message; made once, it can go into many."""
+    return FlowerArray(np.ascontiguousarray(array))
+
+
+def pack(
+    arrays: Mapping[str, NDArray[Any] | FlowerArray], settings: Mapping[str, Any]
+) -> RecordDict:
     """The content of a message.
 
     >>> content = pack({"w": np.zeros(2)}, {"round": 1})
@@ -60,7 +68,9 @@ def pack(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Rec
     >>> arrays["w"].tolist(), settings["round"]
     ([0.0, 0.0], 1)
     """
-    record = ArrayRecord({k: FlowerArray(np.ascontiguousarray(v)) for k, v in arrays.items()})
+    record = ArrayRecord()
+    for name, array in arrays.items():
+        record[name] = array if isinstance(array, FlowerArray) else flower_array(array)
     content = RecordDict({"arrays": record})
     if settings:
         content["settings"] = ConfigRecord(dict(settings))

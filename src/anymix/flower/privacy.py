@@ -1,0 +1,97 @@
+"""Differential privacy of a client: what it sends is clipped, and the sums get Gaussian noise.
+
+A round releases  Σ_c clip(update_c, C_w) + N(0, (z_w C_w)²)
+and               Σ_c clip(losses_c, C_l) + N(0, (z_l C_l)²),
+together one Gaussian mechanism with noise multiplier z = 1/√(1/z_w² + 1/z_l²). λ and w are made of
+the noisy sums alone, so T rounds cost what T such mechanisms cost.
+
+What the (ε, δ) says: whether a client sent its sums or zeros makes little difference to all models
+and mixtures of the run. Its numbers of rows m_kc, and who is there, count as public, and so do the
+counters in the history. The server sees the replies before the noise; clients that do not trust it
+need secure aggregation as well. The protocol is made for that (the server only adds), but Flower
+has SecAgg+ only in its legacy API of workflows over NumPyClient, which these messages cannot use.
+No discount is taken for rounds that ask only some of the clients.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+__all__ = ["Privacy"]
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """Clipping and noise, and the price of a run.
+
+    Parameters
+    ----------
+    update_clip : C_w, the longest update of one client. A client's update is its part of the
+        gradient, so with n like clients of gradients up to G take about G/n.
+    loss_clip : C_l, the longest vector of one client's parts of L_1, …, L_p.
+    update_noise, loss_noise : z_w and z_l, noise in units of the clips.
+    delta : δ of the report, below 1/clients.
+    seed : of the noise. None draws it from the operating system: a published seed undoes the noise.
+
+    >>> Privacy(1.0, 1.0, update_noise=2.0, loss_noise=2.0).noise_multiplier
+    1.414...
+    """
+
+    update_clip: float
+    loss_clip: float
+    update_noise: float
+    loss_noise: float
+    delta: float = 1e-5
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("update_clip", "loss_clip", "update_noise", "loss_noise"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and 0 < value < math.inf):
+                raise ValueError(f"{name} is {value!r}; give a positive number")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta is {self.delta!r}; give a number in (0, 1), below 1/clients")
+
+    @property
+    def noise_multiplier(self) -> float:
+        """z of the two releases of a round taken together."""
+        return 1 / math.hypot(1 / self.update_noise, 1 / self.loss_noise)
+
+    def clip(self, update: Array, losses: Array) -> tuple[Array, Array]:
+        """A client's part, at most as long as promised."""
+        return _shorten(update, self.update_clip), _shorten(losses, self.loss_clip)
+
+    def add_noise(self, update: Array, losses: Array, step: int) -> tuple[Array, Array]:
+        """The sums as they are released in this step."""
+        rng = np.random.default_rng(None if self.seed is None else [self.seed, step])
+        return (
+            update + rng.normal(scale=self.update_noise * self.update_clip, size=update.shape),
+            losses + rng.normal(scale=self.loss_noise * self.loss_clip, size=losses.shape),
+        )
+
+    def epsilon(self, rounds: int) -> float:
+        """ε of so many rounds at δ, by the accountant of dp-accounting (extra `privacy`).
+
+        >>> privacy = Privacy(1.0, 1.0, update_noise=20.0, loss_noise=20.0)
+        >>> privacy.epsilon(0), privacy.epsilon(10) < privacy.epsilon(100)
+        (0.0, True)
+        """
+        if rounds == 0:
+            return 0.0
+        import dp_accounting
+        from dp_accounting.pld import PLDAccountant
+
+        accountant = PLDAccountant()
+        accountant.compose(dp_accounting.GaussianDpEvent(self.noise_multiplier), rounds)
+        return float(accountant.get_epsilon(self.delta))
+
+
+def _shorten(v: Array, length: float) -> Array:
+    norm = float(np.linalg.norm(v))
+    return v if norm <= length else v * (length / norm)
