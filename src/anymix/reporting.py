@@ -11,6 +11,7 @@ import json
 import math
 import os
 import tempfile
+import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -29,8 +30,11 @@ from anymix.mixtures import Simplex, Vertices
 
 Array = NDArray[np.float64]
 
-__all__ = ["report"]
+__all__ = ["picture", "report"]
 
+COLORS = ("#c44e00", "#0072b2", "#00795a", "#8f4a7a", "#6b6b00")  # as in page/page.js
+STAR = "#6a3d9a"
+MOST_BARS = 24  # domains in a picture, those of highest loss
 MOST_POINTS = 400  # of a curve
 MOST_CURVES = 7  # of λ over time; the other domains are summed up
 
@@ -84,6 +88,34 @@ def report(
         data=_embedded(_data(shown, star, training)),
     )
     return _written(Path(path), lambda file: file.write_text(page, encoding="utf-8"))
+
+
+def picture(
+    audits: Audit | Mapping[str, Audit],
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    mixture: ArrayLike | None = None,
+) -> Path:
+    """Draw L_k with intervals, and Σ λ_k L_k over the mixtures λ, as PNG, SVG or PDF; its path.
+
+    The mixtures are a line for p = 2, a triangle shaded by the best model's loss for p = 3, and
+    the range between the least and the largest L_k for more. The path's ending names the format;
+    the arguments are those of `report`.
+
+    >>> from anymix.auditing import audit
+    >>> found = audit(None, [0.25, 0.5, 1.0], ["a", "b", "b"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     picture(found, Path(folder) / "losses.svg").name
+    'losses.svg'
+    """
+    shown = _checked(audits)
+    star = None if mixture is None else _mixture(mixture, shown.p)
+    file = Path(path)
+    if file.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"path ends in {file.suffix!r}; name the format with .png, .svg or .pdf")
+    figure = _figure(shown, star, title)
+    return _written(file, lambda new: figure.savefig(new, dpi=150))
 
 
 @dataclass(frozen=True)
@@ -155,7 +187,7 @@ def _data(shown: _Shown, star: Array | None, training: dict[str, Any]) -> dict[s
         "mixture": star,
         "limits": limits,
         "outline": _outline(shown) if shown.p == 3 and not whole else None,
-        "interesting": _most_telling(shown, star),
+        "telling": _most_telling(shown, star),
         "training": training,
     }
 
@@ -176,11 +208,13 @@ def _measures(shown: _Shown) -> list[dict[str, Any]]:
     common = [name for name in audits[0].metrics if all(name in a.metrics for a in audits)]
     losses = _measure(shown.first.loss_title, [(a.domain_losses, a.intervals) for a in audits])
     return [losses] + [
-        _measure(
-            name.replace("_", " "), [(a.metrics[name], a.metric_intervals[name]) for a in audits]
-        )
+        _measure(_title(name), [(a.metrics[name], a.metric_intervals[name]) for a in audits])
         for name in common
     ]
+
+
+def _title(name: str) -> str:
+    return name.upper() if name in ("auc", "mae", "rmse") else name.replace("_", " ")
 
 
 def _measure(name: str, found: list[tuple[Array, Array]]) -> dict[str, Any]:
@@ -338,9 +372,9 @@ def _mixture_in_words(audit: Audit, names: list[str]) -> str:
     """'70.0 % a, 30.0 % b', at most three names."""
     lam = audit.worst_mixture
     order = np.argsort(-lam, kind="stable")[:3]
-    parts = [f"{lam[k]:.1%} {names[k]}" for k in order if lam[k] >= 5e-4]
+    parts = [f"{100 * lam[k]:.1f} % {names[k]}" for k in order if lam[k] >= 5e-4]
     rest = 1 - lam[order].sum()
-    return ", ".join(parts) + (f", {rest:.1%} others" if rest >= 5e-4 else "")
+    return ", ".join(parts) + (f", {100 * rest:.1f} % others" if rest >= 5e-4 else "")
 
 
 def _set_in_words(audit: Audit) -> str:
@@ -411,18 +445,133 @@ def _table(
     caption: str, heads: list[str], rows: list[list[str]], words: Collection[int] = ()
 ) -> str:
     """An HTML table; the cells are HTML already."""
-    head = "".join(f'<th scope="col">{escape(h)}</th>' for h in heads)
+    kind = [' class="words"' if j in words else "" for j in range(len(heads))]
+    head = "".join(f'<th scope="col"{c}>{escape(h)}</th>' for c, h in zip(kind, heads, strict=True))
     body = "".join(
         f'<tr><th scope="row">{first}</th>'
-        + "".join(
-            f"<td{' class=words' if j in words else ''}>{cell}</td>"
-            for j, cell in enumerate(cells, 1)
-        )
+        + "".join(f"<td{c}>{cell}</td>" for c, cell in zip(kind[1:], cells, strict=True))
         + "</tr>\n"
         for first, *cells in rows
     )
     caption = f"<caption>{escape(caption)}</caption>"
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+# Pictures --------------------------------------------------------------------------------------
+
+
+def _figure(shown: _Shown, star: Array | None, title: str | None) -> Any:
+    try:
+        from matplotlib.figure import Figure  # not pyplot: no window, no global state
+    except ImportError:
+        raise ValueError("a picture needs matplotlib; pip install 'anymix[report]'") from None
+    n_bars = min(shown.p, MOST_BARS)
+    height = max(4.0, 1.2 + n_bars * (0.12 + 0.16 * len(shown.audits)))
+    figure = Figure(figsize=(10, height), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _draw_bars(left, shown)
+    draw = {2: _draw_line, 3: _draw_triangle}.get(shown.p, _draw_range)
+    draw(right, shown, star)
+    handles, labels = right.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    if title is not None:
+        figure.suptitle(_literal(title))
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _literal(text: str) -> str:
+    """A dollar sign is one, not the start of a formula."""
+    return text.replace("$", r"\$")
+
+
+def _colored(shown: _Shown) -> Iterator[tuple[str, str, Audit]]:
+    for i, (name, audit) in enumerate(shown.audits.items()):
+        yield COLORS[(i + (len(shown.audits) == 1)) % len(COLORS)], _literal(name), audit
+
+
+def _draw_bars(axes: Any, shown: _Shown) -> None:
+    most = np.max([a.domain_losses for a in shown.audits.values()], axis=0)
+    order = np.argsort(-most, kind="stable")[:MOST_BARS]
+    width = 0.8 / len(shown.audits)
+    reach = 2 * np.abs(most).max() or 1.0  # one wide interval must not flatten all the bars
+    for i, (color, _, audit) in enumerate(_colored(shown)):
+        values = audit.domain_losses[order]
+        ends = np.clip(audit.intervals[order], -2 * reach, 2 * reach)
+        at = np.arange(len(order)) + (i - (len(shown.audits) - 1) / 2) * width
+        error = np.abs(ends.T - values)
+        axes.barh(at, values, width, xerr=error, color=color, error_kw={"elinewidth": 0.8})
+    names = [_literal(textwrap.shorten(shown.names[k], 28, placeholder="…")) for k in order]
+    axes.set_yticks(np.arange(len(order)), names)
+    axes.invert_yaxis()
+    left, right = axes.get_xlim()
+    axes.set_xlim(max(left, -reach), min(right, reach))
+    more = f", the {MOST_BARS} highest of {shown.p}" if shown.p > MOST_BARS else ""
+    axes.set_xlabel(f"{shown.first.loss_title} and {_level(shown)} interval{more}")
+
+
+def _draw_line(axes: Any, shown: _Shown, star: Array | None) -> None:
+    for color, name, audit in _colored(shown):
+        axes.plot([0, 1], audit.domain_losses, color=color, label=name, linewidth=2)
+        at, worst = audit.worst_mixture[1], audit.agnostic_loss
+        axes.plot(at, worst, "D", color=color, **_EDGED, label=f"worst case of {name}")
+    axes.axvline(shown.sample[1], color="#55606b", linestyle=":", label="data as sampled")
+    if star is not None:
+        axes.axvline(star[1], color=STAR, linestyle="-.", label="λ* of the training")
+    for low, high in ((0, _limits(shown)[1, 0]), (_limits(shown)[1, 1], 1)):
+        if high - low > 1e-9:
+            axes.axvspan(low, high, color="#dde2e7", zorder=0)
+    axes.set(xlabel=f"share of {_literal(shown.names[1])}", ylabel=shown.first.loss_title)
+    axes.set(xlim=(0, 1), ylim=(min(0, axes.get_ylim()[0]), None))
+
+
+def _draw_triangle(axes: Any, shown: _Shown, star: Array | None) -> None:
+    corners = np.array([[0, 0], [1, 0], [0.5, math.sqrt(0.75)]])  # of the three domains
+    grid = np.array([(i, j, 60 - i - j) for i in range(61) for j in range(61 - i)]) / 60  # (n, 3)
+    losses = np.array([grid @ a.domain_losses for a in shown.audits.values()])  # (models, n)
+    x, y = (grid @ corners).T
+    best = axes.tricontourf(x, y, losses.min(axis=0), levels=12, cmap="Greys", alpha=0.6)
+    axes.figure.colorbar(best, ax=axes, label=f"{shown.first.loss_title} of the best model")
+    for color, name, audit in _colored(shown):
+        at = audit.worst_mixture @ corners
+        axes.plot(*at, "D", color=color, **_EDGED, label=f"worst case of {name}")
+    axes.plot(*(shown.sample @ corners), "o", color="white", **_EDGED, label="data as sampled")
+    if star is not None:
+        axes.plot(*(star @ corners), "*", color=STAR, markersize=11, label="λ* of the training")
+    difference = losses[0] - losses[-1]
+    if difference.min() < 0 < difference.max():
+        axes.tricontour(x, y, difference, levels=[0.0], colors=["black"])
+        axes.plot([], [], "k-", label="first and last model are equal")
+    border = _outline(shown)
+    axes.plot(
+        *(np.vstack([border, border[:1]]) @ corners).T, "k--", linewidth=1, label="border of Λ"
+    )
+    for (cx, cy), name, above in zip(corners, shown.names, (False, False, True), strict=True):
+        axes.annotate(_literal(name), (cx, cy), (0, 8 if above else -8), ha="center",
+                      va="bottom" if above else "top", textcoords="offset points")  # fmt: skip
+    axes.set_aspect("equal")
+    axes.set_axis_off()
+
+
+def _draw_range(axes: Any, shown: _Shown, star: Array | None) -> None:
+    for i, (color, _, audit) in enumerate(_colored(shown)):
+        marks = [
+            ("D", color, audit.worst_mixture, "worst case in Λ"),
+            ("o", "white", shown.sample, "data as sampled"),
+            *([] if star is None else [("*", STAR, star, "λ* of the training")]),
+        ]
+        level = np.full(shown.p, i)
+        label = None if i else "one domain alone"
+        axes.plot(audit.domain_losses, level, "|", color=color, markersize=16, label=label)
+        for mark, fill, lam, what in marks:
+            at, label = lam @ audit.domain_losses, None if i else what
+            axes.plot(at, i - 0.2, mark, color=fill, **_EDGED, label=label)
+    axes.set_yticks(range(len(shown.audits)), [_literal(name) for name in shown.audits])
+    axes.set(ylim=(len(shown.audits) - 0.5, -0.5), xlabel=shown.first.loss_title)
+
+
+_EDGED: dict[str, Any] = {"markeredgecolor": "black", "clip_on": False}
 
 
 # Files -----------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const { domains, models } = data;
 const p = domains.length;
 const COLORS = models.length === 1 ? ["#0072b2"] : ["#c44e00", "#0072b2", "#00795a", "#8f4a7a", "#6b6b00"];
-const SYMBOLS = ["circle", "square", "triangle-up", "pentagon", "star"];
 const DASHES = ["dash", "solid", "dot", "longdash", "dashdot"];
-const INK = "#1d2329";
+const [INK, QUIET, STAR] = ["#1d2329", "#55606b", "#6a3d9a"];
+const FAR = 1e9;
 const FEW = 24; // domains that a chart of bars shows at first
 const MOST_SLIDERS = 12;
 
@@ -75,7 +75,8 @@ function drawBars(targets, shown) {
   data.measures.forEach((measure, at) => {
     const traces = measure.models.map((m, i) => {
       const value = shown.map((k) => m.values[k]);
-      const reach = (end, sign) => shown.map((k, j) => (end[k] === null ? 0 : sign * (end[k] - value[j])));
+      // No end (null) is one far away: the line leaves the picture.
+      const reach = (end, sign) => shown.map((k, j) => (end[k] === null ? FAR : sign * (end[k] - value[j])));
       return {
         type: "bar", orientation: "h", name: label(models[i].name), x: value, y: shown.map((_, j) => j),
         marker: { color: look(COLORS, i), pattern: { shape: i % 2 ? "" : "/", fillmode: "replace", size: 5, solidity: 0.55 } },
@@ -86,9 +87,14 @@ function drawBars(targets, shown) {
     });
     const names = shown.map((k) => label(domains[k], 20));
     const room = Math.min(150, 14 + 7.2 * Math.max(...names.map((n) => n.length)));
+    // One wide interval must not flatten all the bars: the axis is at most twice the longest.
+    const all = (what) => measure.models.flatMap((m) => shown.map((k) => m[what][k]));
+    const reach = 2 * Math.max(...all("values").map(Math.abs));
+    const left = Math.max(-reach, Math.min(0, 1.05 * Math.min(...all("low"))));
+    const right = Math.min(reach, Math.max(0, 1.05 * Math.max(...all("high")))) || Number(left === 0);
     draw(targets[at], traces, {
       barmode: "group", bargap: 0.3, margin: { l: room, r: 16, t: 34, b: 40 }, showlegend: models.length > 1,
-      xaxis: axis(measure.name, { rangemode: "tozero" }),
+      xaxis: axis(measure.name, { range: [left, right] }),
       yaxis: { tickvals: shown.map((_, j) => j), ticktext: names, range: [shown.length - 0.5, -0.5], fixedrange: true, zeroline: false, showgrid: false },
     }, 90 + shown.length * (12 + 13 * models.length));
   });
@@ -138,7 +144,7 @@ function isOutside(lam) {
     || (data.outline !== null && !insidePolygon(xy(lam), data.outline.map(xy)));
 }
 
-function insidePolygon([x, y], corners, slack = 2e-3) {
+function insidePolygon([x, y], corners, slack = 5e-4) {
   return corners.every(([ax, ay], i) => {
     const [bx, by] = corners[(i + 1) % corners.length];
     return (bx - ax) * (y - ay) - (by - ay) * (x - ax) >= -slack * Math.hypot(bx - ax, by - ay);
@@ -169,6 +175,11 @@ function cards() {
     });
   });
   if (models.length > 1) watchers.push(verdict);
+  watchers.push(() => {
+    const order = domains.map((_, k) => k).sort((a, b) => mixture[b] - mixture[a]);
+    const parts = order.slice(0, 4).filter((k) => mixture[k] >= 5e-4).map((k) => `${percent(mixture[k])} ${domains[k]}`);
+    $("#mixture").textContent = `Your mixture: ${parts.join(", ")}${parts.length < p && p > 4 ? " …" : ""}`;
+  });
 }
 
 function verdict() {
@@ -196,6 +207,9 @@ function presets() {
   select.addEventListener("change", () => {
     if (select.value !== "") moveTo(domains.map((_, k) => (k === Number(select.value) ? 1 : 0)));
   });
+  watchers.push(() => {
+    if (select.value !== "" && mixture[select.value] !== 1) select.value = "";
+  });
   $(".presets").append(select);
 }
 
@@ -206,10 +220,11 @@ function sliders() {
   const add = (k) => {
     shown.add(k);
     const id = `share-${k}`;
-    const input = element("input", { type: "range", id, min: 0, max: 1, step: p <= MOST_SLIDERS ? 0.01 : 0.001 });
+    const [low, high] = data.limits[k];
+    const max = Math.min(1, 3 * high); // a share that Λ keeps small needs no long way
+    const input = element("input", { type: "range", id, min: 0, max, step: max / 100 });
     const output = element("output", { for: id });
     const row = element("div", { class: "slider" }, element("label", { for: id }, `share of ${domains[k]}`), output, input);
-    const [low, high] = data.limits[k];
     if (low > 1e-9 || high < 1 - 1e-9)
       row.append(element("span", { class: "range" }, `in Λ: ${percent(low)} to ${percent(high)}`));
     input.addEventListener("input", () => setShare(k, Number(input.value)));
@@ -223,7 +238,8 @@ function sliders() {
     return input;
   };
   if (p === 2) return void add(1);
-  data.interesting.slice(0, MOST_SLIDERS).forEach(add);
+  const telling = p <= MOST_SLIDERS ? domains.map((_, k) => k) : data.telling.slice(0, MOST_SLIDERS);
+  telling.forEach(add);
   if (p > MOST_SLIDERS) search(shown, add);
 }
 
@@ -255,40 +271,43 @@ function line(map) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const pad = 0.06 * (high - low || 1);
   const range = [low < 0 ? low - pad : 0, high + pad];
-  const upright = (share, name, dash, color, width) => ({
-    type: "scatter", mode: "lines", x: [share, share], y: range, name, line: { dash, color, width }, hoverinfo: "skip",
+  const upright = (share, dash, color, width) => ({
+    type: "scatter", mode: "lines", x: [share, share], y: range, line: { dash, color, width },
+  });
+  const dots = (x, y, marker) => ({
+    type: "scatter", mode: "markers", x, y, marker: { color: models.map((_, i) => look(COLORS, i)), ...marker }, cliponaxis: false,
   });
   const traces = models.map((m, i) => ({
-    type: "scatter", mode: "lines", x: [0, 1], y: m.losses, name: label(m.name),
-    line: { color: look(COLORS, i), width: 3, dash: look(DASHES, i) }, hoverinfo: "skip",
+    type: "scatter", mode: "lines", x: [0, 1], y: m.losses, line: { color: look(COLORS, i), width: 3, dash: look(DASHES, i) },
   }));
-  traces.push(upright(data.sample[1], "data as sampled", "dot", "#7b8794", 1.5));
-  if (data.mixture) traces.push(upright(data.mixture[1], "λ* of the training", "dashdot", "#5b2a86", 2));
-  traces.push({
-    type: "scatter", mode: "markers", x: models.map((m) => m.worst_mixture[1]), y: models.map((m) => m.worst), name: "worst case",
-    marker: { symbol: "diamond", size: 13, color: models.map((_, i) => look(COLORS, i)), line: { color: INK, width: 1.5 } },
-    cliponaxis: false, hoverinfo: "skip",
-  });
+  traces.push(upright(data.sample[1], "dot", QUIET, 2));
+  if (data.mixture) traces.push(upright(data.mixture[1], "dashdot", STAR, 2));
+  traces.push(dots(models.map((m) => m.worst_mixture[1]), models.map((m) => m.worst),
+    { symbol: "diamond", size: 13, line: { color: INK, width: 1.5 } }));
   const here = traces.length;
-  traces.push(upright(0, "your mixture", "solid", INK, 2), {
-    type: "scatter", mode: "markers", x: [], y: [], showlegend: false, hoverinfo: "skip", cliponaxis: false,
-    marker: { size: 12, color: models.map((_, i) => look(COLORS, i)), line: { color: "#fff", width: 2 } },
-  });
+  traces.push(upright(0, "solid", INK, 2), dots([], [], { size: 12, line: { color: "#fff", width: 2 } }));
   const [from, to] = data.limits[1];
-  const shade = (x0, x1) => ({ type: "rect", yref: "paper", y0: 0, y1: 1, x0, x1, fillcolor: "#e9ecef", line: { width: 0 }, layer: "below" });
-  const margin = { l: 60, r: 20, t: 64, b: 48 };
+  const shade = (x0, x1) => ({ type: "rect", yref: "paper", y0: 0, y1: 1, x0, x1, fillcolor: "#dde2e7", line: { width: 0 }, layer: "below" });
+  const margin = { l: 60, r: 20, t: 12, b: 48 };
   draw(map, traces, {
-    margin, xaxis: axis(`share of ${label(domains[1])}`, { range: [0, 1], tickformat: ".0%" }), yaxis: axis("loss", { range }),
-    shapes: [shade(0, from), shade(to, 1)].filter((s) => s.x1 - s.x0 > 1e-9), hovermode: false,
-  }, 400);
+    margin, hovermode: false, showlegend: false,
+    xaxis: axis(`share of ${label(domains[1])}`, { range: [0, 1], tickformat: ".0%" }), yaxis: axis("loss", { range }),
+    shapes: [shade(0, from), shade(to, 1)].filter((s) => s.x1 - s.x0 > 1e-9),
+  }, 360);
+  legend([
+    ...models.map((m, i) => [i % 2 ? "━━" : "╍╍", look(COLORS, i), m.name]),
+    ["◆", INK, "worst case"], ["┃", INK, "your mixture"], ["┊", QUIET, "data as sampled"],
+    ...(data.mixture ? [["┆", STAR, "λ* of the training"]] : []),
+    ...(from > 1e-9 || to < 1 - 1e-9 ? [["■", "#aab3bc", "outside Λ"]] : []),
+  ]);
   watchers.push(() => {
     const t = mixture[1];
-    const dots = models.map((m) => dot(mixture, m.losses));
-    Plotly.restyle(map, { x: [[t, t], models.map(() => t)], y: [range, dots] }, [here, here + 1]);
+    const losses = models.map((m) => dot(mixture, m.losses));
+    Plotly.restyle(map, { x: [[t, t], models.map(() => t)], y: [range, losses] }, [here, here + 1]);
   });
   pointer(map, margin, [0, 1], range, ([x]) => setShare(1, Math.min(Math.max(x, 0), 1)));
   explain(map, "Move the slider, or drag in the picture.",
-    `Loss of every model against the share of ${domains[1]}; the rest is ${domains[0]}. Grey: outside Λ.`);
+    `Loss of every model against the share of ${domains[1]}; the rest is ${domains[0]}.`);
 }
 
 // p = 3: the triangle of mixtures, coloured by the model that is best there -----------------------------
@@ -308,36 +327,41 @@ function clip(polygon, c) {
 }
 
 function triangle(map) {
-  const closed = (polygon) => [...polygon, polygon[0]].map(xy);
-  const path = (points) => ({ x: points.map((q) => q[0]), y: points.map((q) => q[1]) });
-  const traces = models.map((m, i) => {
-    const better = models.reduce((part, other) => clip(part, m.losses.map((l, k) => l - other.losses[k])), CORNERS);
-    return {
-      type: "scatter", mode: "lines", fill: "toself", fillcolor: `${look(COLORS, i)}33`, hoverinfo: "skip",
-      line: { color: look(COLORS, i), width: 1 }, name: models.length > 1 ? `${label(m.name)} is best` : "all mixtures",
-      ...(better.length ? path(closed(better)) : { x: [], y: [] }), showlegend: better.length > 0,
-    };
+  const path = (points) => ({ type: "scatter", x: points.map((q) => q[0]), y: points.map((q) => q[1]) });
+  const closed = (polygon) => path([...polygon, polygon[0]].map(xy));
+  const best = models.map((m) => models.reduce((part, other) => clip(part, m.losses.map((l, k) => l - other.losses[k])), CORNERS));
+  const traces = [{ ...closed(CORNERS), mode: "lines", line: { color: INK, width: 1 } }];
+  best.forEach((part, i) => {
+    if (part.length) traces.push({
+      ...closed(part), mode: "lines", fill: "toself", fillcolor: `${look(COLORS, i)}33`, line: { color: look(COLORS, i), width: 1 },
+    });
   });
-  if (data.outline) traces.push({
-    type: "scatter", mode: "lines", name: "set Λ", line: { color: INK, dash: "dash", width: 2 }, hoverinfo: "skip", ...path(closed(data.outline)),
+  if (data.outline) traces.push({ ...closed(data.outline), mode: "lines", line: { color: INK, dash: "dash", width: 2 } });
+  const point = (lam, marker) => ({
+    ...path([xy(lam)]), mode: "markers", marker: { size: 13, line: { color: INK, width: 1.5 }, ...marker }, cliponaxis: false,
   });
-  const point = (lam, name, marker) => ({
-    type: "scatter", mode: "markers", name, ...path([xy(lam)]), marker: { size: 13, line: { color: INK, width: 1.5 }, ...marker },
-    hoverinfo: "skip", cliponaxis: false,
-  });
-  traces.push(point(data.sample, "data as sampled", { symbol: "circle-open", color: INK }));
-  models.forEach((m, i) => traces.push(point(m.worst_mixture, `worst for ${label(m.name)}`, { symbol: i ? "square" : "diamond", size: 15 - 4 * i, color: look(COLORS, i) })));
-  if (data.mixture) traces.push(point(data.mixture, "λ* of the training", { symbol: "star", size: 15, color: "#8f5bc0" }));
+  traces.push(point(data.sample, { symbol: "circle-open", color: INK }));
+  if (data.mixture) traces.push(point(data.mixture, { symbol: "star", size: 15, color: STAR }));
+  // Two models may have the same worst mixture: the later sign is smaller, so that both are seen.
+  models.forEach((m, i) => traces.push(point(m.worst_mixture, { symbol: "diamond", size: Math.max(18 - 6 * i, 6), color: look(COLORS, i) })));
   const here = traces.length;
-  traces.push(point(mixture, "your mixture", { symbol: "cross", size: 16, color: "#fff" }));
-  const margin = { l: 12, r: 12, t: 12, b: 92 };
+  traces.push(point(mixture, { symbol: "cross", size: 16, color: "#fff" }));
+  const margin = { l: 12, r: 12, t: 4, b: 4 };
   const [xs, ys] = [[-0.08, 1.08], [-0.12, 1]];
-  const name = (k, x, y) => ({ x, y, text: label(domains[k], 22), showarrow: false, xanchor: k === 2 ? "center" : k ? "right" : "left" });
+  const name = (k, x, y) => ({ x, y, text: label(domains[k], 20), showarrow: false, xanchor: k === 2 ? "center" : k ? "right" : "left" });
   draw(map, traces, {
-    margin, hovermode: false, legend: { orientation: "h", x: 0, y: -0.02, yanchor: "top", itemclick: false, itemdoubleclick: false },
+    margin, hovermode: false, showlegend: false,
     xaxis: { range: xs, visible: false, fixedrange: true }, yaxis: { range: ys, visible: false, fixedrange: true },
-    annotations: [name(0, -0.08, -0.07), name(1, 1.08, -0.07), name(2, 0.5, HEIGHT + 0.08)],
-  }, 500);
+    annotations: [name(0, -0.08, -0.07), name(1, 1.08, -0.07), name(2, 0.5, HEIGHT + 0.07)],
+  }, 400);
+  legend([
+    ...models.flatMap((m, i) => [
+      ...(models.length > 1 && best[i].length ? [["▲", `${look(COLORS, i)}88`, `${m.name} has the lowest loss`]] : []),
+      ["◆", look(COLORS, i), `worst case of ${m.name}`],
+    ]),
+    ["✚", INK, "your mixture"], ["○", INK, "data as sampled"],
+    ...(data.mixture ? [["★", STAR, "λ* of the training"]] : []), ...(data.outline ? [["╍╍", INK, "border of Λ"]] : []),
+  ]);
   watchers.push(() => {
     const [x, y] = xy(mixture);
     Plotly.restyle(map, { x: [[x]], y: [[y]] }, [here]);
@@ -365,27 +389,31 @@ function triangle(map) {
 
 function scale(map) {
   const rows = models.map((_, i) => i);
-  const colors = rows.map((i) => look(COLORS, i));
   const traces = models.map((m, i) => ({
-    type: "scatter", mode: "markers", name: i ? "" : "one domain", showlegend: !i, x: m.losses, y: m.losses.map(() => i),
+    type: "scatter", mode: "markers", x: m.losses, y: m.losses.map(() => i),
     marker: { symbol: "line-ns-open", size: 18, color: look(COLORS, i), line: { width: p > 50 ? 1 : 2 } },
     text: domains.map((name) => label(name, 60)), hovertemplate: "%{text}: %{x:.4g}<extra></extra>",
   }));
-  const add = (name, x, symbol, size, marker = {}) => traces.push({
-    type: "scatter", mode: "markers", name, x, y: rows, marker: { symbol, size, color: colors, line: { color: INK, width: 1.5 }, ...marker },
-    hovertemplate: `${name}: %{x:.4g}<extra></extra>`, cliponaxis: false,
+  const add = (name, x, dy, marker) => traces.push({
+    type: "scatter", mode: "markers", x, y: rows.map((i) => i + dy), hovertemplate: `${name}: %{x:.4g}<extra></extra>`, cliponaxis: false,
+    marker: { size: 14, color: rows.map((i) => look(COLORS, i)), line: { color: INK, width: 1.5 }, ...marker },
   });
-  add("worst case in Λ", models.map((m) => m.worst), "diamond", 14);
-  add("data as sampled", models.map((m) => dot(data.sample, m.losses)), "circle-open", 14, { color: INK });
-  if (data.mixture) add("λ* of the training", models.map((m) => dot(data.mixture, m.losses)), "star", 14);
+  // Above the strokes what is fixed, below them what moves.
+  add("worst case in Λ", models.map((m) => m.worst), -0.25, { symbol: "diamond" });
+  add("data as sampled", models.map((m) => dot(data.sample, m.losses)), -0.25, { symbol: "circle-open", color: INK });
+  if (data.mixture) add("λ* of the training", models.map((m) => dot(data.mixture, m.losses)), -0.25, { symbol: "star", color: STAR });
   const here = traces.length;
-  add("your mixture", [], "circle", 17);
+  add("your mixture", [], 0.25, { symbol: "triangle-up", size: 16 });
   const names = models.map((m) => label(m.name, 14));
   draw(map, traces, {
-    margin: { l: 20 + 7.5 * Math.max(...names.map((n) => n.length)), r: 20, t: 92, b: 44 },
+    margin: { l: 20 + 7.5 * Math.max(...names.map((n) => n.length)), r: 20, t: 8, b: 44 }, showlegend: false,
     xaxis: axis("loss", { rangemode: "tozero" }),
     yaxis: { tickvals: rows, ticktext: names, range: [models.length - 0.4, -0.6], fixedrange: true, showgrid: false, zeroline: false },
-  }, 180 + 80 * models.length);
+  }, 70 + 100 * models.length);
+  legend([
+    ["|", INK, "one domain alone"], ["▲", INK, "your mixture"], ["◆", INK, "worst case in Λ"], ["○", INK, "data as sampled"],
+    ...(data.mixture ? [["★", STAR, "λ* of the training"]] : []),
+  ]);
   watchers.push(() => Plotly.restyle(map, { x: [models.map((m) => dot(mixture, m.losses))] }, [here]));
   explain(map, "Move a slider: the other domains keep their proportions.",
     "Every stroke is the loss on one domain alone; a mixture lies between the least and the largest of them.");
@@ -410,10 +438,19 @@ function pointer(map, margin, [x0, x1], [y0, y1], go) {
 }
 
 function explain(map, help, caption) {
-  $("#explorer-help").textContent = `How would each model do if the people it meets were mixed differently? ${help}`;
+  $("#explorer-help").textContent = `How would each model do if its domains were mixed differently? ${help}`;
   $("#map-caption").textContent = caption;
   map.setAttribute("role", "group");
   map.setAttribute("aria-label", `${caption} ${help}`);
+}
+
+// Plotly's own legend grows into the picture on narrow screens, and then pixels lie.
+function legend(items) {
+  $("#map-legend").append(...items.map(([mark, color, text]) => {
+    const sign = element("span", { "aria-hidden": "true" }, mark);
+    sign.style.color = color;
+    return element("li", {}, sign, ` ${text}`);
+  }));
 }
 
 // Training ------------------------------------------------------------------------------------------
@@ -423,8 +460,9 @@ function training() {
   if (!values && !shares) return;
   $("#training").hidden = false;
   const parent = $("#training-charts");
+  const steps = (title, x) => axis(title, x[x.length - 1] - x[0] < 10 ? { dtick: 1 } : {});
   const curve = (x, y, name, color, dash) => ({
-    type: "scatter", mode: x.length > 1 ? "lines" : "markers", x, y, name, line: { color, dash, width: 2.5 }, hovertemplate: "%{x}: %{y:.6g}",
+    type: "scatter", mode: x.length > 40 ? "lines" : "lines+markers", x, y, name, marker: { color }, line: { color, dash, width: 2.5 }, hovertemplate: "%{x}: %{y:.6g}",
   });
   if (values) {
     const last = values.step.length - 1;
@@ -433,17 +471,17 @@ function training() {
     draw(chart, [
       curve(values.step, values.upper, "this model reaches (upper)", "#0072b2", "solid"),
       curve(values.step, values.lower, "no model is below (lower)", "#c44e00", "dash"),
-    ], { margin: { l: 64, r: 16, t: 64, b: 44 }, xaxis: axis("iteration"), yaxis: axis("training objective") }, 340);
+    ], { margin: { l: 64, r: 16, t: 40, b: 44 }, xaxis: steps("iteration", values.step), yaxis: axis("training objective") }, 340);
     const gap = values.upper.map((u, i) => (u === null || values.lower[i] === null || u <= values.lower[i] ? null : u - values.lower[i]));
     if (gap.filter((g) => g !== null).length > 1)
       draw(figure(parent, "Gap between the two", "Upper minus lower value by iteration, on a logarithmic scale."),
         [curve(values.step, gap, "gap", INK, "solid")],
-        { showlegend: false, margin: { l: 72, r: 16, t: 16, b: 44 }, xaxis: axis("iteration"), yaxis: axis("upper − lower", { type: "log", exponentformat: "power" }) }, 340);
+        { showlegend: false, margin: { l: 72, r: 16, t: 16, b: 44 }, xaxis: steps("iteration", values.step), yaxis: axis("upper − lower", { type: "log", exponentformat: "power" }) }, 340);
   }
   if (shares)
     draw(figure(parent, "Mixture λ during the training", "Share of every domain in the adversary's mixture by step."),
       shares.series.map((s, i) => curve(shares.step, s.values, label(s.name, 20), look([...COLORS, "#e69f00", "#333333", "#56b4e9"], i), look(DASHES, i + 1))),
-      { margin: { l: 64, r: 16, t: 110, b: 44 }, xaxis: axis("step"), yaxis: axis("share λ", { range: [0, 1.02], tickformat: ".0%" }), showlegend: true }, 400);
+      { margin: { l: 64, r: 16, t: 40, b: 44 }, xaxis: steps("step", shares.step), yaxis: axis("share λ", { range: [0, 1.02], tickformat: ".0%" }), showlegend: true }, 400);
 }
 
 bars();
