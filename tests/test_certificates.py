@@ -193,6 +193,19 @@ def test_a_radius_by_hand() -> None:
     assert certify(problem, None, [1.0], [1.0], 0.0, w_radius=1.0).gap == pytest.approx(0.0)
 
 
+@pytest.mark.parametrize("gamma", [0.0, 1e-2])
+@SMOOTH
+def test_the_gap_closes_where_the_ball_binds(name: str, gamma: float) -> None:
+    """The intercept counts for ‖w‖ but not for R, so no support function of R is tight here."""
+    problem, mixture, radius = problem_of(name), np.array([0.2, 0.3, 0.5]), 0.3
+    w, penalized = np.zeros(problem.n_parameters), problem.penalized
+    for _ in range(4000):  # projected gradient steps
+        w = w - 0.2 * (problem.gradient(w, mixture) + gamma * penalized * w)
+        w *= min(1.0, radius / float(np.linalg.norm(w)))
+    assert np.linalg.norm(w) == pytest.approx(radius)  # or the case shows nothing
+    assert certify(problem, Point(mixture), w, mixture, gamma, w_radius=radius).gap < 1e-9
+
+
 def test_a_radius_makes_the_free_lower_value_tell_something() -> None:
     """Far from the optimum, γ = 0 proves nothing, but a ball of models does."""
     problem, w = problem_of("hinge"), np.zeros(4)

@@ -211,6 +211,7 @@ class Objective:
         bound = value + self._support(v, here, mixture)
         if w_radius is not None:
             bound = max(bound, value - w_radius * float(np.linalg.norm(v)))
+            bound = max(bound, self._tangent(here, mixture, w_radius))
         length = float(np.linalg.norm(v[self.penalized]))
         if self.norm == "plain" and length > self.gamma > 0:
             for slack in (1e-15, 1e-12, 1e-9, 1e-6, 1e-3):  # until ‖v‖ ≤ γ in spite of rounding
@@ -221,6 +222,12 @@ class Objective:
                     break
         # every loss is ≥ 0, and so is R
         return max(bound, 0.0) + self.mixture_value(np.zeros_like(here.losses), mixture)
+
+    def _tangent(self, here: Here, mixture: Array, w_radius: float) -> float:
+        """min over ‖u‖ ≤ w_radius of Σ λ_k L_k + γR, made linear at w: tight where the ball binds."""
+        g = here.gradient(mixture) + self.regularizer_gradient(here.w)
+        value = float(mixture @ here.losses) + self.regularizer(here.w)
+        return value - float(g @ here.w) - w_radius * float(np.linalg.norm(g))
 
     def _support(self, v: Array, here: Here, mixture: Array) -> float:
         """min over w of ⟨v, w⟩ + γ R(w).
