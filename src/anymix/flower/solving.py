@@ -9,10 +9,10 @@ rows i is sent w and the weights λ_k/m_k of its domains, and returns in one rep
     jacobian    Σ_i ∇ℓ_i(w) of each of its domains                          pD numbers
     curvature   Σ_i c_i ∇²ℓ_i(w), c_i = Σ_k S_ik λ_k/m_k: a triangle  D(D+1)/2 numbers
 
-so a trial point costs one round. The certificate costs one more, and D + 1 numbers: the server
-knows the Newton step s; with α_i = ℓ'_i + ℓ''_i ⟨s, (x_i, 1)⟩ a client returns Σ_i c_i ℓ*(α_i) and
-Σ_i c_i α_i (x_i, 1). Sums over a part of the rows prove nothing about the rest: a round needs an
-answer of every client, and an error names those whose answer is missing.
+so a trial point costs one round. The certificate costs one more (or a few), and D + 1 numbers: with
+the Newton step s, which the server knows, and α_i = ℓ'_i + ℓ''_i ⟨s, (x_i, 1)⟩, a client returns
+Σ_i c_i ℓ*(α_i) and Σ_i c_i α_i (x_i, 1). Sums over a part of the rows prove nothing about the rest:
+a round needs an answer of every client, and an error names those whose answer is missing.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from anymix.domains import Evaluation, LinearDomains
 from anymix.exact import Record, Solution, solve
 from anymix.flower.messages import SOLVE, Arrays, Settings, exchange, n_bytes, pack, unpack
 from anymix.flower.roster import Roster, find_members, wait_for_members
+from anymix.losses import CrossEntropy, Huber, Loss
 from anymix.mixtures import MixtureSet, Simplex
 from anymix.penalties import DirichletPrior
 
@@ -320,9 +321,7 @@ def _checked(reply: Message, shapes: Shapes) -> Arrays:
     if found != shapes:
         raise ValueError(f"it sent {found} instead of {shapes}")
     for name, array in arrays.items():
-        # ℓ* is infinite outside its domain: that proves nothing, but is no lie
-        fine = ~np.isnan(array) if name == "conjugate" else np.isfinite(array)
-        if array.dtype != np.float64 or not np.all(fine):
+        if array.dtype != np.float64 or not np.all(np.isfinite(array)):
             raise ValueError(f"its {name} are not all finite numbers")
     if np.any(arrays.get("losses", np.zeros(1)) < 0):
         raise ValueError("its losses are negative")
@@ -372,13 +371,21 @@ class Look:
     ) -> tuple[float, Array]:
         """As in Evaluation: Σ λ_k L_k(w') ≥ value + ⟨v, w'⟩ for every w'.
 
-        Without a step it is the tangent here, known without a round; with the Newton step for this
-        mixture Σ c_i α_i = 0 holds without more ado, being one of the step's own equations.
+        Without a step it is the tangent here, known without a round. The Newton step has
+        Σ c_i α_i = 0 among its equations; only where clients had to move an α_i into the domain of
+        ℓ*, a change of the intercepts makes up for it in another round or two.
         """
         if step is None:
             v = scale * self.gradient(mixture)
             return scale * float(mixture @ self.losses) - float(v @ self.w), v
-        sums = self.clients.ask(self.w, mixture, step, scale)
+        free, small = ~self.clients.penalized, 5e-12 * np.sqrt(2 * mixture @ self.losses)
+        for _ in range(6):
+            sums = self.clients.ask(self.w, mixture, step, scale)
+            left = sums["slope"][free]  # Σ c_i α_i, empty without intercepts
+            if np.all(np.abs(left) <= small):  # half of what Objective.lower takes for rounding
+                break
+            step = step.copy()
+            step[free] -= np.linalg.lstsq(self.hessian(mixture)[np.ix_(free, free)], left)[0]
         return -float(sums["conjugate"][0]), sums["slope"]
 
 
@@ -404,11 +411,27 @@ def _proof(here: Evaluation, mixture: Array, step: Array, scale: float) -> Array
     """Σ c_i ℓ*(α_i) and Σ c_i α_i (x_i, 1)."""
     rows, c = here.problem, here._weights(mixture)
     alpha = scale * (here.slope + here._bend(rows.scores(step)))
+    alpha = _inside(rows.loss, alpha, rows.y)
     conjugate = np.where(c > 0, rows.loss.conjugate(alpha, rows.y), 0.0)
     return {
         "conjugate": np.array([c @ conjugate]),
         "slope": rows.pull_back(alpha * (c if alpha.ndim == 1 else c[:, None])),
     }
+
+
+def _inside(loss: Loss, alpha: Array, y: NDArray[Any]) -> Array:
+    """α, moved to where ℓ* is finite."""
+    if isinstance(loss, Huber):
+        return np.clip(alpha, -loss.delta, loss.delta)
+    if not isinstance(loss, CrossEntropy):
+        return alpha
+    if alpha.ndim == 1:
+        return np.clip(alpha, -y, 1 - y)
+    target = np.eye(alpha.shape[1])[y]
+    p = np.maximum(alpha + target, 0.0)
+    p /= p.sum(axis=1, keepdims=True)
+    moved: Array = p - target
+    return moved
 
 
 def _about(rows: LinearDomains) -> Arrays:
