@@ -326,6 +326,14 @@ function clip(polygon, c) {
   });
 }
 
+// The projection onto the simplex: max(v − τ, 0) with the τ that makes its sum 1.
+function nearestMixture(v) {
+  const down = [...v].sort((a, b) => b - a);
+  const taus = down.map((_, n) => (down.slice(0, n + 1).reduce((a, b) => a + b, 0) - 1) / (n + 1));
+  const tau = taus.filter((t, n) => down[n] > t).pop();
+  return v.map((x) => Math.max(x - tau, 0));
+}
+
 function triangle(map) {
   const path = (points) => ({ type: "scatter", x: points.map((q) => q[0]), y: points.map((q) => q[1]) });
   const closed = (polygon) => path([...polygon, polygon[0]].map(xy));
@@ -368,7 +376,7 @@ function triangle(map) {
   });
   const go = ([x, y]) => {
     const third = y / HEIGHT;
-    moveTo([1 - x - third / 2, x - third / 2, third]);
+    moveTo(nearestMixture([1 - x - third / 2, x - third / 2, third]));
   };
   pointer(map, margin, xs, ys, go);
   const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
