@@ -54,11 +54,9 @@ clean:
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is younger than the two files that say what is installed, or the install runs again.
-# No test uses the torch and flower extras yet; when one does, the line below becomes
-# '.[torch,flower,report,dev]' (constraints.txt already pins them).
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing everything for the tests (some minutes the first time) ..."
-	@$(PIP) -e '.[report,dev]'
+	@$(PIP) -e '.[torch,flower,privacy,report,dev]'
 	@touch $@ $(VENV)/demo.stamp
 
 $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python

@@ -224,7 +224,7 @@ class Objective:
         return max(bound, 0.0) + self.mixture_value(np.zeros_like(here.losses), mixture)
 
     def _tangent(self, here: Here, mixture: Array, w_radius: float) -> float:
-        """min over ‖u‖ ≤ w_radius of Σ λ_k L_k + γR made linear at w: tight where the ball binds."""
+        """min over ‖u‖ ≤ w_radius of Σ λ_k L_k + γR made linear at w: tight if the ball binds."""
         g = here.gradient(mixture) + self.regularizer_gradient(here.w)
         value = float(mixture @ here.losses) + self.regularizer(here.w)
         return value - float(g @ here.w) - w_radius * float(np.linalg.norm(g))

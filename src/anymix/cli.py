@@ -2,6 +2,7 @@
 
 import json
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,8 +13,14 @@ from rich.table import Table
 from scipy.special import expit
 
 import anymix as ax
+from anymix import datasets
 
 app = typer.Typer(name="anymix", no_args_is_help=True, pretty_exceptions_enable=False)
+data = typer.Typer(no_args_is_help=True, help="The data sets: which there are, and where.")
+app.add_typer(data, name="data")
+
+_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 
 def main() -> None:
@@ -48,8 +55,8 @@ def demo(
     out: Annotated[
         Path, typer.Option(file_okay=False, help="Folder for the picture.", show_default=True)
     ] = Path("demo"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    quiet: _Quiet = False,
+    as_json: _Json = False,
 ) -> None:
     """Solve the paper's Proposition 1 and compare the uniform with the agnostic model.
 
@@ -142,3 +149,108 @@ def _draw(uniform: ax.Solution, agnostic: ax.Solution, folder: Path) -> Path | N
     path = folder / "proposition1.png"
     figure.savefig(path, dpi=150)
     return path
+
+
+# The paper's tables ----------------------------------------------------------------------------
+
+
+class What(StrEnum):
+    """What `anymix reproduce` knows."""
+
+    ADULT = "adult"
+    FASHION = "fashion"
+    PROPOSITION1 = "proposition1"
+    ALL = "all"
+
+
+@app.command()
+def reproduce(
+    what: Annotated[What, typer.Argument(help="The experiment.", show_default=False)],
+    runs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Runs of each row; 50 in the paper.", show_default="50"),
+    ] = None,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="5 runs, and fewer γ to choose from.")
+    ] = False,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Processes; the numbers do not depend on it.")
+    ] = 2,
+    out: Annotated[
+        Path, typer.Option(file_okay=False, help="Folder for JSON, CSV and PNG.")
+    ] = Path("reproduction"),
+    quiet: _Quiet = False,
+    as_json: _Json = False,
+) -> None:
+    """Run the experiments of the paper and print its numbers beside ours.
+
+    Adult is Table 1, Fashion is Table 2. The data are fetched when they are first needed.
+
+    Examples: `anymix reproduce adult --fast`, `anymix reproduce all --out results`.
+    """
+    from anymix import reproduction  # takes scikit-learn along, which takes its time
+
+    names = [w.value for w in What if w is not What.ALL] if what is What.ALL else [what.value]
+    summaries = {}
+    for name in names:
+        result: reproduction.Table | reproduction.Proposition1
+        if name == What.PROPOSITION1:
+            result = reproduction.proposition1()
+        else:
+            experiment = reproduction.EXPERIMENTS[name]
+            result = reproduction.reproduce(
+                experiment,
+                runs or (5 if fast else 50),
+                jobs=jobs,
+                gammas=experiment.gammas[1::2] if fast else experiment.gammas,
+                progress=not (quiet or as_json),
+            )
+        files = [str(file) for file in result.save(out)]
+        summaries[name] = result.as_dict() | {"files": files}
+        if not (quiet or as_json):
+            console = Console(highlight=False)
+            console.print(result.grid())
+            console.print("Files: " + ", ".join(files), soft_wrap=True, markup=False)
+    if as_json:
+        typer.echo(json.dumps(summaries, indent=2, ensure_ascii=False))
+
+
+# The data --------------------------------------------------------------------------------------
+
+_Names = Annotated[list[str] | None, typer.Argument(help="Data sets; all by default.")]
+
+
+@data.command("list")
+def list_data(as_json: _Json = False) -> None:
+    """Which data sets there are, and whether the cache holds them.
+
+    Example: `anymix data list --json`.
+    """
+    found = {name: datasets.fetched(name) for name in datasets.available()}
+    if as_json:
+        rows = {n: {"fetched": here, "path": str(datasets.path(n))} for n, here in found.items()}
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    for name, here in found.items():
+        typer.echo(f"{name:10} {'fetched' if here else 'not fetched':12} {datasets.path(name)}")
+
+
+@data.command("fetch")
+def fetch_data(names: _Names = None, quiet: _Quiet = False) -> None:
+    """Fetch data sets into the cache and verify them.
+
+    Examples: `anymix data fetch`, `anymix data fetch adult`.
+    """
+    for name in names or datasets.available():
+        folder = datasets.fetch(name, progress=not quiet)
+        if not quiet:
+            typer.echo(f"{name}: {folder}")
+
+
+@data.command("path")
+def data_path(name: Annotated[str, typer.Argument(help="The data set.")]) -> None:
+    """Print the folder that holds a data set, or would.
+
+    Example: `ls $(anymix data path adult)`.
+    """
+    typer.echo(datasets.path(name))
