@@ -169,7 +169,7 @@ def test_the_words_say_worst_case_price_and_what_is_not_covered(tmp_path: Path) 
     plain, careful = audits.values()
     text = reporting._number
     assert f"plain: log loss {text(plain.pooled_loss)} on the rows as they are" in words
-    assert f"but {text(plain.agnostic_loss)} on the worst mixture, 100.0 % {HOSTILE}." in words
+    assert f"but {text(plain.agnostic_loss)} on the worst mixture, 100.0% {HOSTILE}." in words
     gain = plain.agnostic_loss - careful.agnostic_loss
     assert gain > 0
     assert f"{text(gain)} less on the worst mixture" in words

@@ -179,6 +179,7 @@ def _data(shown: _Shown, star: Array | None, training: dict[str, Any]) -> dict[s
     limits = _limits(shown)
     whole = bool(np.all(limits[:, 1] >= 1 - 1e-9))  # every vertex is in Λ, so all of Δ_p is
     return {
+        "loss": shown.first.loss_title,
         "domains": shown.names,
         "sizes": shown.first.sizes,
         "sample": shown.sample,
@@ -369,12 +370,12 @@ def _meaning(shown: _Shown, certificate: Certificate | None) -> Iterator[str]:
 
 
 def _mixture_in_words(audit: Audit, names: list[str]) -> str:
-    """'70.0 % a, 30.0 % b', at most three names."""
+    """'70.0% a, 30.0% b', at most three names."""
     lam = audit.worst_mixture
     order = np.argsort(-lam, kind="stable")[:3]
-    parts = [f"{100 * lam[k]:.1f} % {names[k]}" for k in order if lam[k] >= 5e-4]
+    parts = [f"{lam[k]:.1%} {names[k]}" for k in order if lam[k] >= 5e-4]
     rest = 1 - lam[order].sum()
-    return ", ".join(parts) + (f", {100 * rest:.1f} % others" if rest >= 5e-4 else "")
+    return ", ".join(parts) + (f", {rest:.1%} others" if rest >= 5e-4 else "")
 
 
 def _set_in_words(audit: Audit) -> str:
@@ -398,7 +399,7 @@ def _change(x: float) -> str:
 
 
 def _level(shown: _Shown) -> str:
-    return f"{100 * shown.first.confidence:.4g} %"
+    return f"{100 * shown.first.confidence:.4g}%"
 
 
 def _paragraphs(sentences: Iterable[str], notes: Sequence[str]) -> str:

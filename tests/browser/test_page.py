@@ -135,7 +135,7 @@ def assert_shows(page: Any, audits: dict[str, Audit], mixture: Array) -> None:
     assert f"At this mixture {lower} has the lower loss" in page.locator("#verdict").inner_text()
     accuracy = [100 * mixture @ a.metrics["accuracy"] for a in audits.values()]
     words = page.locator(".card").all_inner_texts()
-    found = [re.search(r"accuracy here ([\d.]+) %", text) for text in words]
+    found = [re.search(r"accuracy here ([\d.]+)%", text) for text in words]
     assert np.allclose([float(f[1]) for f in found if f], accuracy, atol=0.0501)
 
 
@@ -179,8 +179,8 @@ def use_a_slider_by_keyboard(page: Any, audits: dict[str, Audit]) -> None:
         wanted[k] = t
         assert not np.allclose(before, wanted, atol=1e-9)
         assert_shows(page, audits, wanted)
-        assert page.locator(f"output[for=share-{k}]").inner_text() == f"{100 * t:.1f} %"
-        assert slider.get_attribute("aria-valuetext") == f"{100 * t:.1f} %"
+        assert page.locator(f"output[for=share-{k}]").inner_text() == f"{100 * t:.1f}%"
+        assert slider.get_attribute("aria-valuetext") == f"{100 * t:.1f}%"
 
 
 def test_drag_along_the_line(tmp_path: Path, opened: Open) -> None:
@@ -289,7 +289,7 @@ def test_two_hundred_domains_are_shown_and_found(tmp_path: Path, opened: Open) -
     )
     own = page.locator(".slider input").evaluate_all("(all) => all.map((e) => +e.id.slice(6))")
     rest = 1 - np.array(page.evaluate("mixture"))[own].sum()
-    assert f"The other 187 domains: {100 * rest:.1f} %" in page.locator("#rest").inner_text()
+    assert f"The other 187 domains: {100 * rest:.1f}%" in page.locator("#rest").inner_text()
     page.get_by_label("Find a domain").fill("atlantis")
     page.keyboard.press("Enter")
     assert page.get_by_text("No such domain.").is_visible()

@@ -14,7 +14,7 @@ const MOST_SLIDERS = 12;
 const $ = (selector) => document.querySelector(selector);
 const dot = (a, b) => a.reduce((sum, x, k) => sum + x * b[k], 0);
 const look = (list, i) => list[i % list.length];
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const percent = (share) => `${(100 * share).toFixed(1)}%`;
 
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -94,7 +94,7 @@ function drawBars(targets, shown) {
     const right = Math.min(reach, Math.max(0, 1.05 * Math.max(...all("high")))) || Number(left === 0);
     draw(targets[at], traces, {
       barmode: "group", bargap: 0.3, margin: { l: room, r: 16, t: 34, b: 40 }, showlegend: models.length > 1,
-      xaxis: axis(measure.name, { range: [left, right] }),
+      xaxis: axis(label(measure.name), { range: [left, right] }),
       yaxis: { tickvals: shown.map((_, j) => j), ticktext: names, range: [shown.length - 0.5, -0.5], fixedrange: true, zeroline: false, showgrid: false },
     }, 90 + shown.length * (12 + 13 * models.length));
   });
@@ -166,7 +166,7 @@ function cards() {
     const loss = element("div", { class: "loss", "data-model": m.name });
     const more = element("p");
     const card = element("div", { class: "card" }, element("h3", {}, m.name), loss,
-      element("p", {}, `loss here; worst case ${number(m.worst)}`), more);
+      element("p", {}, `${data.loss} here; worst case ${number(m.worst)}`), more);
     card.style.borderLeftColor = look(COLORS, i);
     $(".cards").append(card);
     watchers.push(() => {
@@ -291,7 +291,7 @@ function line(map) {
   const margin = { l: 60, r: 20, t: 12, b: 48 };
   draw(map, traces, {
     margin, hovermode: false, showlegend: false,
-    xaxis: axis(`share of ${label(domains[1])}`, { range: [0, 1], tickformat: ".0%" }), yaxis: axis("loss", { range }),
+    xaxis: axis(`share of ${label(domains[1])}`, { range: [0, 1], tickformat: ".0%" }), yaxis: axis(label(data.loss), { range }),
     shapes: [shade(0, from), shade(to, 1)].filter((s) => s.x1 - s.x0 > 1e-9),
   }, 360);
   legend([
@@ -305,6 +305,7 @@ function line(map) {
     const losses = models.map((m) => dot(mixture, m.losses));
     Plotly.restyle(map, { x: [[t, t], models.map(() => t)], y: [range, losses] }, [here, here + 1]);
   });
+  map.style.touchAction = "pan-y"; // a finger moves the mixture sideways and the page up and down
   pointer(map, margin, [0, 1], range, ([x]) => setShare(1, Math.min(Math.max(x, 0), 1)));
   explain(map, "Move the slider, or drag in the picture.",
     `Loss of every model against the share of ${domains[1]}; the rest is ${domains[0]}.`);
@@ -389,6 +390,7 @@ function triangle(map) {
     go([x + size * step[0], y + size * step[1]]);
   });
   map.setAttribute("tabindex", "0");
+  map.style.touchAction = "none";
   explain(map, "Drag in the triangle, use the arrow keys on it (with Shift: larger steps), or move a slider.",
     "Every point of the triangle is a mixture: a corner is one domain alone, the middle is all in equal shares.");
 }
@@ -415,7 +417,7 @@ function scale(map) {
   const names = models.map((m) => label(m.name, 14));
   draw(map, traces, {
     margin: { l: 20 + 7.5 * Math.max(...names.map((n) => n.length)), r: 20, t: 8, b: 44 }, showlegend: false,
-    xaxis: axis("loss", { rangemode: "tozero" }),
+    xaxis: axis(label(data.loss), { rangemode: "tozero" }),
     yaxis: { tickvals: rows, ticktext: names, range: [models.length - 0.4, -0.6], fixedrange: true, showgrid: false, zeroline: false },
   }, 70 + 100 * models.length);
   legend([
