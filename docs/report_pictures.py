@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import Browser, sync_playwright
 from scipy.special import expit
 
 import anymix as ax
@@ -50,7 +50,7 @@ def fashion(page: Path) -> None:
     report(audits, page, title="Fashion-MNIST: three classes", mixture=fit.mixture_)
 
 
-def shoot(browser: Browser, page: Path, name: str) -> None:
+def shoot(browser: Any, page: Path, name: str) -> None:
     """The explorer as a reader sees it, half way to the worst mixture."""
     tab = browser.new_page(viewport={"width": 1000, "height": 900})
     tab.goto(page.as_uri())
@@ -66,6 +66,8 @@ def shoot(browser: Browser, page: Path, name: str) -> None:
 
 
 if __name__ == "__main__":
+    from playwright.sync_api import sync_playwright
+
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
         browser = play.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
