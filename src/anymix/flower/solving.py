@@ -17,6 +17,7 @@ a round needs an answer of every client, and an error names those whose answer i
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ Array = NDArray[np.float64]
 Shapes = dict[str, tuple[int, ...]]
 
 __all__ = ["Clients", "FederatedSolution", "federated_solve"]
+
+log = logging.getLogger("anymix.flower")
 
 
 @dataclass(frozen=True)
@@ -275,13 +278,14 @@ class Clients:
                 break
         else:
             raise _nobody_answers(set(contents) - set(answers), wrong, self.timeout * self.attempts)
-        self.rounds.append(
-            {
-                "asked": asked,
-                "sent": sent,
-                "received": received,
-                "seconds": time.monotonic() - began,
-            }
+        seconds = time.monotonic() - began
+        self.rounds.append({"asked": asked, "sent": sent, "received": received, "seconds": seconds})
+        log.info(
+            "round %d: %d answers, %d bytes, %.1f s",
+            len(self.rounds),
+            len(answers),
+            received,
+            seconds,
         )
         return answers
 

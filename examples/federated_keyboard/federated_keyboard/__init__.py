@@ -1,0 +1,1 @@
+"""A complete Flower app: phones learn to suggest the next word, each with three domains of text."""

@@ -1,0 +1,61 @@
+"""The server: the certified optimum in a few rounds, or training with AgnosticStrategy."""
+
+from typing import Any
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from anymix.flower import AgnosticStrategy, federated_solve
+from anymix.flower.running import save_result, show_log
+from anymix.samplers import FullBatch, ModelSampler, PerDomain, Weighted
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run as the run config says."""
+    show_log()
+    config: Any = context.run_config
+    save_result(context, {"solve": solve, "train": train}[config["method"]](grid, config))
+
+
+def solve(grid: Grid, config: Any) -> dict[str, Any]:
+    solution = federated_solve(
+        grid, gamma=config["gamma"], tol=config["tol"], n_clients=config["num-clients"]
+    )
+    return {
+        "domains": list(solution.domain_names),
+        "mixture": solution.mixture.tolist(),
+        "domain_losses": solution.domain_losses.tolist(),
+        "objective": solution.objective,
+        "gap": solution.certificate.gap,
+        "rounds": len(solution.rounds) + 1,  # with the question who is there
+        "w": solution.w.tolist(),
+    }
+
+
+def train(grid: Grid, config: Any) -> dict[str, Any]:
+    size = config["batch-size"]
+    samplers: dict[str, ModelSampler] = {
+        "full": FullBatch(),
+        "per-domain": PerDomain(size),
+        "weighted": Weighted(size),
+    }
+    strategy = AgnosticStrategy(
+        step_w=config["step-w"],
+        step_mixture=config["step-mixture"],
+        sampler=samplers[config["sampler"]],
+        gamma=config["gamma"],
+        min_clients=config["num-clients"],
+        seed=config["seed"],
+    )
+    result = strategy.start(grid, num_rounds=config["num-rounds"])
+    return {
+        "domains": list(result.domains),
+        "mixture": result.mixture.tolist(),
+        "domain_losses": result.history[-1]["domain_losses"],
+        "rounds": len(result.history),
+        "w": result.w.tolist(),
+        "w_average": result.w_average.tolist(),
+    }

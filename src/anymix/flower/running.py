@@ -1,0 +1,360 @@
+"""Run a Flower app on the engine of your choice, with the same numbers on each.
+
+    local        server and clients in this process, on a LocalGrid: the fastest to start
+    ray          Flower's simulation, clients in Ray workers: for more rows than one process takes
+    deployment   a SuperLink and a SuperNode for every client: real processes, talking over sockets
+
+The app is a folder with a pyproject.toml, just as `flwr run` takes it. Two keys of its run config
+are used here: `num-clients`, and `out`, the file to which the server app writes by `save_result`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from flwr.app import Context, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+from threadpoolctl import threadpool_limits
+
+from anymix.flower.grid import LocalGrid
+from anymix.flower.solving import log
+
+Config = dict[str, Any]
+Engine = Literal["local", "ray", "deployment"]
+Show = Callable[[str], None]
+
+__all__ = ["Engine", "federate", "read_overrides", "save_result", "show_log"]
+
+
+def federate(
+    app: str | Path,
+    engine: Engine = "local",
+    run_config: Mapping[str, Any] | None = None,
+    *,
+    show: Show = lambda line: None,
+) -> Config:
+    """Run the app in folder `app` and give what its server saved; nothing is left running.
+
+    `run_config` overrides entries of the app's own; `show` is called with every line of its log.
+
+    >>> federate("examples/federated_keyboard", "cluster")
+    Traceback (most recent call last):
+        ...
+    ValueError: engine is 'cluster'; give 'local', 'ray' or 'deployment'
+    """
+    if engine not in get_args(Engine):
+        raise ValueError(f"engine is {engine!r}; give 'local', 'ray' or 'deployment'")
+    with tempfile.TemporaryDirectory(prefix="anymix-") as folder:
+        out = Path(folder) / "result.json"
+        job = _Job.read(Path(app), {"out": str(out), **(run_config or {})})
+        {"local": _local, "ray": _ray, "deployment": _deployment}[engine](job, Path(folder), show)
+        out = Path(job.config["out"])
+        if not out.exists():
+            raise ValueError(
+                f"the app in {job.folder} saved no result; its server app ends with "
+                "anymix.flower.running.save_result(context, {...})"
+            )
+        result: Config = json.loads(out.read_text())
+        return result
+
+
+def save_result(context: Context, result: Mapping[str, Any]) -> None:
+    """Write what a run found as JSON to the file that its run config names in `out`, if any."""
+    out = context.run_config.get("out")
+    if out:
+        Path(str(out)).write_text(json.dumps(dict(result), indent=2))
+    numbers = {key: value for key, value in result.items() if not key.startswith("w")}
+    log.info("result: %s", numbers)
+
+
+def show_log() -> None:
+    """Let what this library logs appear in Flower's own log, round by round."""
+    log.parent = logging.getLogger("flwr")
+    log.setLevel(logging.INFO)
+
+
+def read_overrides(texts: Sequence[str]) -> Config:
+    """Run configs as `flwr run` takes them, pairs with TOML values.
+
+    >>> read_overrides(['num-rounds=3 sampler="weighted"', "step-w=0.5"])
+    {'num-rounds': 3, 'sampler': 'weighted', 'step-w': 0.5}
+    """
+    pair = r"""[\w-]+\s*=\s*("(\\.|[^"])*"|'[^']*'|\S+)"""
+    lines = "\n".join(re.sub(pair, r"\g<0>\n", text) for text in texts)
+    try:
+        return tomllib.loads(lines)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(
+            f"run-config is {' '.join(texts)!r} ({error}); give pairs such as "
+            "'num-rounds=3 sampler=\"weighted\"'"
+        ) from None
+
+
+@dataclass(frozen=True)
+class _Job:
+    """An app and its run config."""
+
+    folder: Path
+    server: str  # package.module:object
+    client: str
+    config: Config
+    overrides: Config
+
+    @staticmethod
+    def read(folder: Path, overrides: Config) -> _Job:
+        file = folder / "pyproject.toml"
+        if not file.is_file():
+            raise ValueError(
+                f"app is {str(folder)!r}, which has no pyproject.toml; give its folder"
+            )
+        try:
+            about = tomllib.loads(file.read_text())["tool"]["flwr"]["app"]
+            parts, config = about["components"], about["config"]
+            server, client = parts["serverapp"], parts["clientapp"]
+        except (KeyError, tomllib.TOMLDecodeError) as error:
+            raise ValueError(f"{file} is not of a Flower app with a run config ({error})") from None
+        for key in ("num-clients", "out"):
+            if key not in config:
+                raise ValueError(f"{file} has no {key!r} in [tool.flwr.app.config]; add it")
+        for key, value in overrides.items():
+            if key not in config:
+                raise ValueError(f"run-config has {key!r}; this app knows {sorted(config)}")
+            if not isinstance(value, type(config[key])) and not (
+                isinstance(value, int) and isinstance(config[key], float)
+            ):
+                kind = type(config[key]).__name__
+                raise ValueError(f"run-config has {key}={value!r}; this app expects a {kind}")
+        return _Job(folder.resolve(), server, client, {**config, **overrides}, overrides)
+
+    @property
+    def n_clients(self) -> int:
+        return int(self.config["num-clients"])
+
+    def node_config(self, i: int) -> Config:
+        """What Flower's simulation tells client i, so that all engines tell it."""
+        return {"partition-id": i, "num-partitions": self.n_clients}
+
+
+# -- in this process -------------------------------------------------------------------------------
+
+
+def _local(job: _Job, folder: Path, show: Show) -> None:
+    server, client = _load(job.folder, job.server), _load(job.folder, job.client)
+    if not (isinstance(server, ServerApp) and isinstance(client, ClientApp)):
+        raise ValueError(f"{job.server} and {job.client} are no ServerApp and ClientApp")
+    nodes = [job.node_config(i) for i in range(job.n_clients)]
+    grid = LocalGrid(client, nodes, run_config=job.config)
+    context = Context(1, 0, {}, RecordDict(), dict(job.config))
+    with _heard(show), threadpool_limits(1):  # as in the other engines: threads change the rounding
+        server(grid, context)
+
+
+def _load(folder: Path, reference: str) -> Any:
+    """The object that "package.module:object" names, from this folder and no other."""
+    module, _, name = reference.partition(":")
+    package = module.partition(".")[0]
+    if (folder / package).exists():
+        for other in [m for m in sys.modules if m.partition(".")[0] == package]:
+            if folder not in Path(getattr(sys.modules[other], "__file__", None) or "").parents:
+                del sys.modules[other]
+    sys.path.insert(0, str(folder))
+    try:
+        return getattr(importlib.import_module(module), name)
+    finally:
+        sys.path.remove(str(folder))
+
+
+@contextmanager
+def _heard(show: Show) -> Iterator[None]:
+    """Give what the library logs to `show`, and to nobody else."""
+    handler = logging.Handler()
+    handler.emit = lambda record: show(record.getMessage())  # type: ignore[method-assign]
+    before = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before[0])
+        log.propagate = before[1]
+
+
+# -- in processes of Flower's own ------------------------------------------------------------------
+
+
+def _ray(job: _Job, folder: Path, show: Show) -> None:
+    with ExitStack() as processes:
+        flower = _start_superlink(processes, folder, ["--simulation"])
+        cpus = ["--client-resources-num-cpus", "1", "--init-args-num-cpus", str(os.cpu_count())]
+        nodes = ["--num-supernodes", str(job.n_clients)]
+        flower.run(["federation", "simulation-config", "@none/default", "here", *nodes, *cpus])
+        flower.run_app(job, show)
+
+
+def _deployment(job: _Job, folder: Path, show: Show) -> None:
+    with ExitStack() as processes:
+        flower = _start_superlink(processes, folder, [])
+        for i in range(job.n_clients):
+            config = " ".join(f"{k}={v}" for k, v in job.node_config(i).items())
+            command = ["flower-supernode", "--insecure", "--superlink", flower.address]
+            command += ["--host", "127.0.0.1", "--port", str(free_port()), "--node-config", config]
+            processes.enter_context(running(command, flower.env, folder / f"supernode{i}.log"))
+        flower.run_app(job, show)
+
+
+@dataclass(frozen=True)
+class _Flower:
+    """A SuperLink, and Flower's command line turned to it."""
+
+    address: str
+    folder: Path
+    env: dict[str, str]
+
+    def run(self, arguments: Sequence[str], show: Show = lambda line: None) -> None:
+        """`flwr` with these arguments; an error shows the last lines that it wrote."""
+        process = subprocess.Popen(
+            [script("flwr"), *arguments],
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        lines: list[str] = []
+        with process:
+            try:
+                for line in process.stdout or []:
+                    lines.append(_plain(line))
+                    show(lines[-1])
+            except BaseException:
+                process.terminate()
+                raise
+        if process.returncode != 0:
+            raise ValueError(f"flwr {arguments[0]} failed:\n" + "\n".join(lines[-20:]))
+
+    def run_app(self, job: _Job, show: Show) -> None:
+        """`flwr run`, until the run is over."""
+        overrides = self.folder / "overrides.toml"
+        overrides.write_text("".join(f"{k} = {_toml(v)}\n" for k, v in job.overrides.items()))
+        lines: list[str] = []
+
+        def keep(line: str) -> None:
+            lines.append(line)
+            show(line)
+
+        self.run(["run", str(job.folder), "here", "--stream", "-c", str(overrides)], keep)
+        if not Path(job.config["out"]).exists():
+            raise ValueError(f"the run of {job.folder} failed:\n" + "\n".join(lines[-20:]))
+
+
+def _start_superlink(processes: ExitStack, folder: Path, options: list[str]) -> _Flower:
+    port = free_port()
+    flower = _Flower(f"127.0.0.1:{port}", folder, flower_env(folder))
+    connection = f'address = "{flower.address}"\ninsecure = true\n'
+    (folder / "config.toml").write_text(
+        '[superlink]\ndefault = "here"\n[superlink.here]\n' + connection
+    )
+    command = ["flower-superlink", "--insecure", "--disable-runtime-dependency-installation"]
+    command += ["--host", "127.0.0.1", "--port", str(port), *options]
+    log_file = folder / "superlink.log"
+    process = processes.enter_context(running(command, flower.env, log_file))
+    wait_for_port(port, process, log_file)
+    return flower
+
+
+def flower_env(home: Path) -> dict[str, str]:
+    """The environment in which Flower's commands stay quiet, offline and deterministic."""
+    return {
+        **os.environ,
+        "FLWR_HOME": str(home),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",  # it would fetch what is here already
+        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.05",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "OPENBLAS_NUM_THREADS": "1",  # threads change the rounding
+        "OMP_NUM_THREADS": "1",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    }
+
+
+@contextmanager
+def running(
+    command: Sequence[str], env: Mapping[str, str], log_file: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of Flower's, in a session of its own, stopped at the end.
+
+    Its own children watch for it and go when it goes.
+    """
+    with log_file.open("wb") as output:
+        process = subprocess.Popen(
+            [script(command[0]), *command[1:]],
+            env=env,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C is for us: we stop the others in order
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def script(name: str) -> str:
+    """The path of a command that Flower installed beside this Python."""
+    path = Path(sys.executable).parent / name
+    if not path.exists():
+        raise ValueError(f"{path} is missing; install it with pip install 'anymix[flower]'")
+    return str(path)
+
+
+def wait_for_port(
+    port: int, process: subprocess.Popen[bytes], log_file: Path, timeout: float = 120.0
+) -> None:
+    """Until somebody listens there; an error shows the last lines of the log."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end and process.poll() is None:
+        with socket.socket() as connection:
+            if connection.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    tail = "\n".join(log_file.read_text(errors="replace").splitlines()[-20:])
+    raise ValueError(f"the SuperLink does not answer on port {port}; it wrote:\n{tail}")
+
+
+def free_port() -> int:
+    """A port that nobody uses now."""
+    with socket.socket() as connection:
+        connection.bind(("127.0.0.1", 0))
+        return int(connection.getsockname()[1])
+
+
+def _plain(line: str) -> str:
+    """Without colours and the name of the level."""
+    return re.sub(r"^INFO\s*:\s*", "", re.sub(r"\x1b\[\d*m", "", line)).rstrip()
+
+
+def _toml(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else json.dumps(value)
