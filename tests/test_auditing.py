@@ -262,7 +262,8 @@ def test_interval_of_the_agnostic_loss_covers_at_least() -> None:
 def test_without_skewness_the_interval_is_students() -> None:
     x = np.concatenate([rng().normal(size=20), -rng().normal(size=20)])
     students = ttest_1samp(x, 0).confidence_interval(0.9)
-    np.testing.assert_allclose(audit(None, x, confidence=0.9).intervals[0], list(students))
+    students_ends = np.array([students.low, students.high], dtype=np.float64)
+    np.testing.assert_allclose(audit(None, x, confidence=0.9).intervals[0], students_ends)
 
 
 def test_intervals_do_not_depend_on_the_unit_of_a_loss() -> None:
@@ -523,14 +524,26 @@ def test_comparison_is_the_difference_of_two_audits() -> None:
     assert found.to_frame()["difference"].tolist() == found.differences.tolist()
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["gain"] == found.gain
     text = found.summary()
-    assert "b's loss is 0.1250 more than a's (0.9500 against 0.8250)" in text
+    assert "the loss of b is 0.1250 more than that of a (0.9500 against 0.8250)" in text
     assert "on the worst mixture it is 1.9000 less (1.1000 against 3.0000)" in text
     assert "pays most is 'x': 1.0000 more" in text
     assert "+1.0000" in shown(found)
     assert "-2.5000" in found._repr_html_()
     back = compare(b, a).summary()
-    assert "0.1250 less than a's" in back
+    assert "0.1250 less than that of a" in back
     assert "it is 1.9000 more" in back
+
+
+def test_compared_models_may_have_names() -> None:
+    y, d = [1, 0, 1, 1], ["x", "x", "y", "y"]
+    old, new = audit(y, [1, 0, 0, 0], d), audit(y, [1, 1, 1, 0], d)
+    found = compare(old, new, names=("old", "new"))
+    assert "the 0-1 loss of new is 0.0000 more than that of old" in found.summary()
+    assert found.to_frame().columns.tolist() == ["old", "new", "difference"]
+    table = [line.split() for line in shown(found).splitlines()]
+    assert ["y", "2", "1.0000", "0.5000", "-0.5000", "0.0000", "0.5000"] in table
+    assert ["all", "rows", "4", "0.5000", "0.5000", "+0.0000", "0.5000", "0.5000"] in table
+    assert ["worst", "mixture", "1.0000", "0.5000", "-0.5000", "-", "-"] in table
 
 
 @pytest.mark.parametrize(

@@ -301,7 +301,7 @@ def _domains(domains: Any, features: Any, n: int) -> tuple[Any, int]:
     if features is not None:
         if domains is not None:
             raise ValueError("domains and sensitive_features are both given; give one of them")
-        return _cells(features, n)
+        return intersections(features, n)
     if domains is None:
         return np.full(n, "all"), 0
     _check_count("domains", domains, n)
@@ -313,8 +313,13 @@ def _check_count(name: str, values: Any, n: int) -> None:
         raise ValueError(f"{name} has {_count(values)} rows but y_pred has {n}; give one for each")
 
 
-def _cells(features: Any, n: int) -> tuple[Any, int]:
-    """One label for each combination of the columns' values: 'sex=F, region=north'."""
+def intersections(features: Any, n: int) -> tuple[Any, int]:
+    """One label for each combination of the columns' values, and how many of them have no row.
+
+    >>> labels, n_empty = intersections({"sex": ["F", "M", "M"], "age": ["old", "old", "young"]}, 3)
+    >>> labels.tolist(), n_empty
+    (['sex=F, age=old', 'sex=M, age=old', 'sex=M, age=young'], 1)
+    """
     columns = _feature_columns(features)
     for _, column in columns:
         _check_count("sensitive_features", column, n)
@@ -585,6 +590,7 @@ _NORMAL = np.abs(np.random.default_rng(0).normal(size=(4000, 10)))
 class Comparison:
     """Model b against model a on the same rows; a difference above 0 says that b loses more.
 
+    a, b, names : the two audits and what to call them.
     domain_names, differences : L_k(b) − L_k(a) for every domain, (p,).
     price : what b costs on the rows as they are, pooled_loss(b) − pooled_loss(a).
     gain : what it gains on the worst mixture, agnostic_loss(a) − agnostic_loss(b).
@@ -592,6 +598,7 @@ class Comparison:
 
     a: Audit
     b: Audit
+    names: tuple[str, str]
 
     @property
     def domain_names(self) -> tuple[Any, ...]:
@@ -618,11 +625,13 @@ class Comparison:
         k = int(np.argmax(self.differences))
         average = "more" if self.price >= 0 else "less"
         worst = "less" if self.gain >= 0 else "more"
+        first, second = self.names
         text = (
-            f"On the rows as they are, b's {self.a.loss_title} is {_short(abs(self.price))} "
-            f"{average} than a's ({_short(self.b.pooled_loss)} against "
-            f"{_short(self.a.pooled_loss)}); on the worst mixture it is {_short(abs(self.gain))} "
-            f"{worst} ({_short(self.b.agnostic_loss)} against {_short(self.a.agnostic_loss)})."
+            f"On the rows as they are, the {self.a.loss_title} of {second} is "
+            f"{_short(abs(self.price))} {average} than that of {first} "
+            f"({_short(self.b.pooled_loss)} against {_short(self.a.pooled_loss)}); on the worst "
+            f"mixture it is {_short(abs(self.gain))} {worst} ({_short(self.b.agnostic_loss)} "
+            f"against {_short(self.a.agnostic_loss)})."
         )
         if self.differences[k] > 0:
             text += (
@@ -635,7 +644,8 @@ class Comparison:
         """A pandas frame: the losses of a and b, and their difference, for each domain."""
         import pandas as pd
 
-        losses = {"a": self.a.domain_losses, "b": self.b.domain_losses}
+        first, second = self.names
+        losses = {first: self.a.domain_losses, second: self.b.domain_losses}
         return pd.DataFrame(
             losses | {"difference": self.differences},
             index=pd.Index(list(self.domain_names), name="domain"),
@@ -650,28 +660,29 @@ class Comparison:
                 str(name): float(d)
                 for name, d in zip(self.domain_names, self.differences, strict=True)
             },
-            "a": self.a.to_dict(),
-            "b": self.b.to_dict(),
+            "audits": {self.names[0]: self.a.to_dict(), self.names[1]: self.b.to_dict()},
         }
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        a, b = self.a, self.b
-        rows = [
-            [
-                str(name),
-                f"{a.sizes[k]:,}",
-                _short(a.domain_losses[k]),
-                _short(b.domain_losses[k]),
-                f"{self.differences[k]:+.4f}",
-            ]
-            for k, name in enumerate(self.domain_names)
-        ]
-        totals = (
+        """Loss of both and their difference, then the first metric of both."""
+        a, b, metric = self.a, self.b, next(iter(self.a.metrics), None)
+        first, second = self.names
+        heads = ["domain", "rows", f"{a.loss_title} {first}", second, "difference"]
+        losses = [
+            *zip(self.domain_names, a.domain_losses, b.domain_losses, strict=True),
             ("all rows", a.pooled_loss, b.pooled_loss),
             ("worst mixture", a.agnostic_loss, b.agnostic_loss),
-        )
-        rows += [[name, "", _short(x), _short(y), f"{y - x:+.4f}"] for name, x, y in totals]
-        return ["domain", "rows", f"{a.loss_title} of a", "of b", "difference"], rows
+        ]
+        rows = [[str(n), "", _short(x), _short(y), f"{y - x:+.4f}"] for n, x, y in losses]
+        for row, size in zip(rows, [*a.sizes, a.n_rows], strict=False):
+            row[1] = f"{size:,}"
+        if metric is not None:
+            heads += [f"{metric} {first}", second]
+            for audited in (a, b):
+                values = [*audited.metrics[metric], audited.pooled_metrics[metric], math.nan]
+                for row, value in zip(rows, values, strict=True):
+                    row.append(_short(value))
+        return heads, rows
 
     def __rich__(self) -> Table:
         return _rich_table(*self._cells(), n_totals=2)
@@ -680,10 +691,11 @@ class Comparison:
         return _html_table(*self._cells()) + f"<p>{html.escape(self.summary())}</p>"
 
 
-def compare(a: Audit, b: Audit) -> Comparison:
+def compare(a: Audit, b: Audit, names: tuple[str, str] = ("a", "b")) -> Comparison:
     """What model b costs on average against a, and what it gains on the worst mixture.
 
-    Both audits must be of the same rows, with the same loss and the same Λ.
+    Both audits must be of the same rows, with the same loss and the same Λ; `names` are what to
+    call the models.
 
     >>> y, d = [1, 0, 1, 1, 1, 0], ["x", "x", "x", "x", "y", "y"]
     >>> ordinary = audit(y, [1, 0, 1, 1, 0, 1], d)
@@ -704,7 +716,7 @@ def compare(a: Audit, b: Audit) -> Comparison:
                 f"a and b have different {what}: {of_a!r} and {of_b!r}; audit both models on the "
                 "same rows, with the same loss and mixtures"
             )
-    return Comparison(a, b)
+    return Comparison(a, b, names)
 
 
 # For people ------------------------------------------------------------------------------------
