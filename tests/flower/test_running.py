@@ -3,7 +3,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -137,6 +139,24 @@ def test_a_process_is_gone_after_its_block(tmp_path: Path) -> None:
         assert process.poll() is None
         raise KeyboardInterrupt
     assert process.returncode is not None
+
+
+def test_children_in_sessions_of_their_own_are_stopped_too(tmp_path: Path) -> None:
+    stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1); time.sleep(100)"
+    parent = f"""import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-uc", {stubborn!r}], start_new_session=True,
+                         stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid, flush=True)
+time.sleep(100)"""
+    log = tmp_path / "log"
+    with running([Path(sys.executable).name, "-c", parent], os.environ, log):
+        while not log.read_text().endswith("\n"):
+            time.sleep(0.05)
+        child = int(log.read_text())
+        os.kill(child, 0)
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(child)], capture_output=True).stdout
+    assert state.strip() in (b"", b"Z", b"Zs")
 
 
 def test_a_command_that_is_not_installed(tmp_path: Path) -> None:

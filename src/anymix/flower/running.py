@@ -22,9 +22,10 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from signal import SIGKILL, SIGTERM
 from typing import Any, Literal, get_args
 
 from flwr.app import Context, RecordDict
@@ -299,10 +300,7 @@ def flower_env(home: Path) -> dict[str, str]:
 def running(
     command: Sequence[str], env: Mapping[str, str], log_file: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of Flower's, in a session of its own, stopped at the end.
-
-    Its own children watch for it and go when it goes.
-    """
+    """A process of Flower's, in a session of its own, stopped at the end with all its children."""
     with log_file.open("wb") as output:
         process = subprocess.Popen(
             [script(command[0]), *command[1:]],
@@ -314,12 +312,38 @@ def running(
     try:
         yield process
     finally:
-        process.terminate()
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        _stop(process)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ask it to end, and whoever it started, in sessions of their own; then make them."""
+    family = _descendants(process.pid)
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(15)
+    for signal in (SIGTERM, SIGKILL):
+        for pid in family & set(_parents()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal)
+        end = time.monotonic() + 5
+        while family & set(_parents()) and time.monotonic() < end:
+            time.sleep(0.1)
+    process.kill()
+    process.wait()
+
+
+def _descendants(pid: int) -> set[int]:
+    parents, found = _parents(), {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {pid}
+
+
+def _parents() -> dict[int, int]:
+    """The parent of every process that has not ended."""
+    table = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, check=True)
+    rows = [line.split() for line in table.stdout.decode().splitlines()]
+    return {int(pid): int(parent) for pid, parent, state in rows if not state.startswith("Z")}
 
 
 def script(name: str) -> str:
