@@ -174,7 +174,7 @@ def test_history_is_a_frame_of_what_happened() -> None:
     assert (frame[["missing", "failures", "rejected", "clipped"]].to_numpy() == 0).all()
     assert (frame["seconds"] > 0).all()
     sent = frame["bytes_sent"].sum() + frame["bytes_received"].sum()
-    assert 0.5 * grid.bytes < sent < grid.bytes
+    assert 0 < sent < grid.bytes
     assert result.train_metrics_clientapp[3]["agnostic_loss"] == frame["agnostic_loss"][2]
 
 

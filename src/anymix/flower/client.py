@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from anymix.domains import LinearDomains
 from anymix.flower.messages import Arrays, Settings, pack, unpack
@@ -109,8 +109,8 @@ def client_app(
     @app.train()
     def train(message: Message, context: Context) -> Message:
         arrays, settings = unpack(message.content)
-        reply = answer(rows_of(context), key(context), arrays, settings)
-        return Message(pack(reply, {}), reply_to=message)
+        reply = answer(rows_of(context), key(context), arrays["w"], settings)
+        return Message(pack(*reply), reply_to=message)
 
     @app.query("solve")
     def solve(message: Message, context: Context) -> Message:
@@ -125,10 +125,60 @@ def client_app(
     return app
 
 
+@dataclass(frozen=True)
+class Parts:
+    """S as its entries: row `rows[e]` counts `shares[e]` in domain `domains[e]`."""
+
+    domains: Indices
+    rows: Indices
+    shares: Array
+
+    def row_weights(self, a: Array, n: int) -> Array:
+        """c_i = Σ_k a_k S_ik, (n,)."""
+        weights = self.shares * a[self.domains]
+        return np.bincount(self.rows, weights=weights, minlength=n).astype(np.float64)
+
+    def sums(self, values: Array, p: int) -> Array:
+        """Σ_i S_ik v_i, (p,)."""
+        weights = self.shares * values[self.rows]
+        return np.bincount(self.domains, weights=weights, minlength=p).astype(np.float64)
+
+
+class DomainTable:
+    """Which rows belong to which domain, and the sums m_k of that."""
+
+    def __init__(self, problem: LinearDomains) -> None:
+        self.names = [str(name) for name in problem.domain_names.tolist()]
+        self.sizes = problem.sizes
+        entries = problem.average.tocoo()
+        domains, rows = entries.coords
+        self.all_parts = Parts(domains, rows, entries.data * self.sizes[domains])
+        self._rows = DomainRows(problem)
+
+    @staticmethod
+    def of(n: int, domains: Any) -> DomainTable:
+        """Without a linear model."""
+        return DomainTable(LinearDomains(np.empty((n, 0)), np.zeros(n), domains, SquaredError()))
+
+    def draw(
+        self, asked: NDArray[np.bool_], batch_size: int, seed: list[int]
+    ) -> tuple[Indices | None, Parts]:
+        """Rows to look at, None for all, and their S: batch_size of every domain asked for.
+
+        A drawn row of domain k stands for m_k / batch_size of its rows; batch_size 0 is all rows.
+        """
+        if batch_size == 0:
+            return None, self.all_parts
+        domains = np.repeat(np.flatnonzero(asked), batch_size)
+        chosen = self._rows.pick(domains, np.random.default_rng(seed).random(len(domains)))
+        shares = self.sizes[domains] / batch_size
+        return chosen, Parts(domains, np.arange(len(domains)), shares)
+
+
 class ClientRows(Protocol):
     """The rows of one client, under one model."""
 
-    table: LinearDomains  # which rows belong to which domain; of its X and y nothing is used here
+    table: DomainTable
     n_parameters: int
     penalized: Any  # (n_parameters,) or True: which entries of w the regulariser sees
 
@@ -138,9 +188,9 @@ class ClientRows(Protocol):
         ...
 
     def gradient(
-        self, w: NDArray[Any], rows: Indices | None, c: Array, seed: int
+        self, w: NDArray[Any], rows: Indices | None, parts: Parts, a: Array, seed: list[int]
     ) -> tuple[Array, Array]:
-        """Σ_j c_j ∇ℓ_j(w) and the ℓ_j(w) of the given rows; None is all of them."""
+        """Σ_i c_i ∇ℓ_i(w), c_i = Σ_k a_k S_ik, and the ℓ_i(w) of the rows; None is all of them."""
         ...
 
 
@@ -148,7 +198,7 @@ class LinearRows:
     """The rows of a linear model."""
 
     def __init__(self, problem: LinearDomains) -> None:
-        self.problem = self.table = problem
+        self.problem, self.table = problem, DomainTable(problem)
         self.n_parameters, self.penalized = problem.n_parameters, problem.penalized
 
     @property
@@ -162,74 +212,53 @@ class LinearRows:
         )
 
     def gradient(
-        self, w: NDArray[Any], rows: Indices | None, c: Array, seed: int
+        self, w: NDArray[Any], rows: Indices | None, parts: Parts, a: Array, seed: list[int]
     ) -> tuple[Array, Array]:
         """As in ClientRows."""
         part = self.problem
         if rows is not None:
             part = part._with_rows(rows, part.average)
         value, slope = part.loss.derivatives(part.scores(part._check_w(w)), part.y, 1)
+        c = parts.row_weights(a, len(value))
         return part.pull_back(slope * (c if slope.ndim == 1 else c[:, None])), value
-
-
-def table_of(n: int, domains: Any) -> LinearDomains:
-    """Domains without a linear model: only which row belongs where."""
-    return LinearDomains(np.empty((n, 0)), np.zeros(n), domains, SquaredError())
 
 
 def introduce(rows: ClientRows, key: str) -> tuple[Arrays, Settings]:
     """The reply to "who are you"."""
-    names = [str(name) for name in rows.table.domain_names.tolist()]
     settings = {
         "key": key,
-        "domains": names,
+        "domains": rows.table.names,
         "n_parameters": rows.n_parameters,
         "kind": rows.kind,
     }
     return {"counts": rows.table.sizes}, settings
 
 
-def answer(rows: ClientRows, key: str, arrays: Arrays, settings: Settings) -> Arrays:
+def answer(
+    rows: ClientRows, key: str, w: NDArray[Any], settings: Settings
+) -> tuple[Arrays, Settings]:
     """The reply to "train": the update, and the losses and counts of the client's domains.
 
     With several local steps w_1, w_2, … of size s on the client's own mean Σ_k a_k S_ik ∇ℓ_i / A,
     A = Σ_k a_k m_k, the update is the sum of the gradients on the way, A (w_0 − w_J)/s: added up
     over the clients and multiplied by s, it is w_0 less the mean of their models.
     """
-    w: NDArray[Any] = arrays["w"]
-    a, b = np.asarray(arrays["weights"], dtype=np.float64)
-    m = rows.table.sizes
-    mass = float(a @ m)
-    rng = np.random.default_rng([settings["seed"], settings["round"], number_of(key)])
+    a, b = settings["weights"].reshape(2, -1)
+    asked, m = (a != 0) | (b != 0), rows.table.sizes
+    mass, kind = float(a @ m), w.dtype
     update, losses = np.zeros(rows.n_parameters), np.zeros(len(m))
     for j in range(settings["local_steps"] if mass > 0 else 1):
-        chosen, S = draw(rows.table, (a != 0) | (b != 0), settings["batch_size"], rng)
-        gradient, values = rows.gradient(w, chosen, S.T @ a, int(rng.integers(2**31)))
-        gradient += mass * settings["gamma"] * (rows.penalized * w)
+        seed = [settings["seed"], settings["round"], number_of(key), j]
+        chosen, parts = rows.table.draw(asked, settings["batch_size"], seed)
+        gradient, values = rows.gradient(w, chosen, parts, a, seed)
+        if settings["gamma"] > 0:
+            gradient += mass * settings["gamma"] * (rows.penalized * w)
         if j == 0:
-            losses = b * (S @ values)
+            losses = b * parts.sums(values, len(m))
         update += gradient
         if mass > 0:
             w = w - (settings["step"] / mass) * gradient
-    counts = np.where((a != 0) | (b != 0), m, 0.0)
-    return {"update": update.astype(arrays["w"].dtype), "sums": np.stack([losses, counts])}
-
-
-def draw(
-    table: LinearDomains, asked: NDArray[np.bool_], batch_size: int, rng: np.random.Generator
-) -> tuple[Indices | None, Any]:
-    """Rows to look at, None for all, and their S (p, rows): batch_size of every domain asked for.
-
-    A drawn row of domain k stands for m_k / batch_size of its rows; batch_size 0 is all rows.
-    """
-    m = table.sizes
-    if batch_size == 0:
-        return None, table.average * m[:, None]
-    domains = np.repeat(np.flatnonzero(asked), batch_size)
-    chosen = DomainRows(table).pick(domains, rng.random(len(domains)))
-    share = m[domains] / batch_size
-    place = np.arange(len(domains))
-    return chosen, sparse.csr_array((share, (domains, place)), shape=(len(m), len(domains)))
+    return {"update": update.astype(kind)}, {"sums": np.concatenate([losses, asked * m])}
 
 
 def number_of(key: str) -> int:

@@ -13,9 +13,10 @@ imports from elsewhere are here, with a test that says which one is gone.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from flwr.app import Array as FlowerArray
@@ -50,49 +51,65 @@ __all__ = [
     "pack",
     "through_the_wire",
     "unpack",
+    "with_vector",
 ]
 
 
 def flower_array(array: NDArray[Any]) -> FlowerArray:
-    """A NumPy array in the form of a message; made once, it can go into many."""
+    """A NumPy array in the form of a message."""
     return FlowerArray(np.ascontiguousarray(array))
 
 
-def pack(
-    arrays: Mapping[str, NDArray[Any] | FlowerArray], settings: Mapping[str, Any]
-) -> RecordDict:
+def pack(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> RecordDict:
     """The content of a message.
 
-    >>> content = pack({"w": np.zeros(2)}, {"round": 1})
+    Every entry of a record takes Flower some time, so all settings go as one text, JSON, and each
+    vector among them as its bytes.
+
+    >>> content = pack({"w": np.zeros(2)}, {"round": 1, "losses": np.array([0.5, 0.7])})
     >>> arrays, settings = unpack(content)
-    >>> arrays["w"].tolist(), settings["round"]
-    ([0.0, 0.0], 1)
+    >>> arrays["w"].tolist(), settings["round"], settings["losses"].tolist()
+    ([0.0, 0.0], 1, [0.5, 0.7])
     """
     record = ArrayRecord()
     for name, array in arrays.items():
-        record[name] = array if isinstance(array, FlowerArray) else flower_array(array)
-    content = RecordDict({"arrays": record})
-    if settings:
-        content["settings"] = ConfigRecord(dict(settings))
-    return content
+        record[name] = flower_array(array)
+    return RecordDict({"arrays": record, "settings": _settings(settings)})
+
+
+def _settings(settings: Mapping[str, Any]) -> ConfigRecord:
+    vectors = {
+        k: v.astype("<f8").tobytes() for k, v in settings.items() if isinstance(v, np.ndarray)
+    }
+    plain = {k: v for k, v in settings.items() if k not in vectors}
+    return ConfigRecord({**vectors, "json": json.dumps(plain)} if plain else {**vectors})
+
+
+def with_vector(content: RecordDict, name: str, vector: NDArray[Any]) -> RecordDict:
+    """The same content with one more vector among its settings; all else is shared."""
+    settings = cast(ConfigRecord, content["settings"]).copy()
+    settings[name] = vector.astype("<f8").tobytes()
+    return RecordDict({"arrays": content["arrays"], "settings": settings})
 
 
 def unpack(content: RecordDict) -> tuple[Arrays, Settings]:
     """The arrays and the settings of a message; a sender's nonsense is a ValueError."""
-    record = content.get("arrays")
-    if not isinstance(record, ArrayRecord):
-        raise ValueError(f"the message has {sorted(content)}; it must have arrays")
-    settings = content.get("settings")
+    record, config = content.get("arrays"), content.get("settings")
+    if not (isinstance(record, ArrayRecord) and isinstance(config, ConfigRecord)):
+        raise ValueError(f"the message has {sorted(content)}; it must have arrays and settings")
     try:
         arrays = {name: array.numpy() for name, array in record.items()}
-    except Exception as error:  # bytes from anyone: NumPy's reader may raise anything
-        raise ValueError(f"the message has an array that cannot be read ({error})") from None
-    return arrays, dict(settings) if isinstance(settings, ConfigRecord) else {}
+        settings = json.loads(str(config.get("json", "{}")))
+        vectors = {k: np.frombuffer(v, "<f8") for k, v in config.items() if isinstance(v, bytes)}
+        return arrays, settings | vectors
+    except Exception as error:  # from anyone: the readers of NumPy and JSON may raise anything
+        raise ValueError(f"the message cannot be read ({error})") from None
 
 
 def n_bytes(content: RecordDict) -> int:
     """The bytes of the arrays in a message, which is all but a few dozen of it."""
-    return sum(len(a.data) for record in content.array_records.values() for a in record.values())
+    record = content["arrays"]
+    return sum(len(array.data) for array in record.values() if isinstance(array, FlowerArray))
 
 
 def exchange(

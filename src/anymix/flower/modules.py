@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from anymix.flower.client import Array, Indices, table_of
+from anymix.flower.client import Array, DomainTable, Indices, Parts
 
 __all__ = ["ModuleRows"]
 
@@ -34,7 +34,7 @@ class ModuleRows:
         self.module, self.chunk = module, chunk
         self.loss = nn.CrossEntropyLoss(reduction="none") if loss is None else loss
         self.X, self.y = _tensor(X), _tensor(y)
-        self.table = table_of(len(self.X), domains)
+        self.table = DomainTable.of(len(self.X), domains)
         self.n_parameters = sum(p.numel() for p in module.parameters())
         self.penalized = True
 
@@ -44,7 +44,7 @@ class ModuleRows:
         return str([(name, tuple(p.shape)) for name, p in self.module.named_parameters()])
 
     def gradient(
-        self, w: NDArray[Any], rows: Indices | None, c: Array, seed: int
+        self, w: NDArray[Any], rows: Indices | None, parts: Parts, a: Array, seed: list[int]
     ) -> tuple[Array, Array]:
         """As in ClientRows, chunk by chunk; `seed` is for modules that draw, such as dropout."""
         if w.shape != (self.n_parameters,):
@@ -53,15 +53,16 @@ class ModuleRows:
         vector_to_parameters(torch.as_tensor(w, dtype=parameters[0].dtype).clone(), parameters)
         self.module.zero_grad()
         every = np.arange(len(self.X)) if rows is None else rows
+        c = parts.row_weights(a, len(every))
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            parts = [
+            torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
+            losses = [
                 self._add(every[i : i + self.chunk], c[i : i + self.chunk])
                 for i in range(0, len(every), self.chunk)
             ]
         gradients = [p.new_zeros(p.shape) if p.grad is None else p.grad for p in parameters]
         gradient = parameters_to_vector(gradients).double().numpy()
-        return gradient, np.concatenate(parts)
+        return gradient, np.concatenate(losses)
 
     def _add(self, rows: Indices, c: Array) -> Array:
         """Add Σ c_j ∇ℓ_j to the gradients of the parameters; return the ℓ_j."""

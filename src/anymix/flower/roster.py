@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from flwr.app import Message
@@ -83,11 +84,19 @@ class Roster:
             row[[place[name] for name in member.domains]] = member.counts
         return Roster(ordered, names, counts)
 
-    @property
+    @cached_property
     def sizes(self) -> Array:
         """m_k, the rows of every domain over all members, (p,)."""
         sizes: Array = self.counts.sum(axis=0)
         return sizes
+
+    def row_of(self, node_id: int) -> int | None:
+        """The place of a node among the members."""
+        return self._rows.get(node_id)
+
+    @cached_property
+    def _rows(self) -> dict[int, int]:
+        return {member.node_id: i for i, member in enumerate(self.members)}
 
 
 def find_members(

@@ -24,14 +24,17 @@ from typing import Any, Literal
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Result, Strategy
+from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
 
 from anymix.adversary import Adversary
 from anymix.flower import checkpoint as files
-from anymix.flower.messages import TRAIN, exchange, flower_array, n_bytes, pack
+from anymix.flower.attendance import Attendance, MissingClientsError, empty_domains
+from anymix.flower.messages import TRAIN, exchange, flower_array, n_bytes, pack, with_vector
+from anymix.flower.players import Players
 from anymix.flower.privacy import Privacy
-from anymix.flower.roster import Member, Roster, find_members
+from anymix.flower.results import AgnosticResult, History, Record, metrics
+from anymix.flower.roster import Roster
 from anymix.flower.sampling import masses
 from anymix.flower.tally import Answer, add_up, clip, enough, read_answer
 from anymix.mixtures import MixtureSet, Simplex
@@ -41,91 +44,39 @@ from anymix.samplers import FullBatch, ModelSampler, PerDomain, Weighted
 from anymix.stochastic import Schedule, _schedule
 
 Array = NDArray[np.float64]
-Record = dict[str, Any]
 
-__all__ = ["AgnosticResult", "AgnosticStrategy", "History", "MissingClientsError"]
+__all__ = ["AgnosticStrategy", "MissingClientsError"]
 
 log = logging.getLogger("anymix.flower")
 
 
-class MissingClientsError(RuntimeError):
-    """A round lacks answers, and the strategy was told not to go on without them."""
-
-
-class History(list[Record]):
-    """One record a round; `to_frame` is the same as a pandas frame."""
-
-    def to_frame(self) -> Any:
-        """One row a round; mixture and losses get a column for every domain."""
-        import pandas as pd
-
-        return pd.DataFrame([_flat(record) for record in self])
-
-
-def _flat(record: Record) -> Record:
-    names = record["domains"]
-    flat = {k: v for k, v in record.items() if k not in ("domains", "mixture", "domain_losses")}
-    for key in ("mixture", "domain_losses"):
-        flat |= {f"{key}[{name}]": v for name, v in zip(names, record[key], strict=True)}
-    return flat
-
-
-@dataclass
-class AgnosticResult(Result):
-    """Flower's result (`arrays` is the last model), and the rest of what came out.
-
-    `w` and `mixture` are the last iterates, the output of the optimistic algorithm; the averages
-    are the output of Stochastic-AFL. `epsilon` is the price in privacy, None without.
-    """
-
-    w: Array = field(default_factory=lambda: np.zeros(0))
-    mixture: Array = field(default_factory=lambda: np.zeros(0))
-    w_average: Array = field(default_factory=lambda: np.zeros(0))
-    mixture_average: Array = field(default_factory=lambda: np.zeros(0))
-    average_arrays: ArrayRecord = field(default_factory=ArrayRecord)
-    domains: tuple[str, ...] = ()
-    history: History = field(default_factory=History)
-    epsilon: float | None = None
-
-
-@dataclass
-class _Run:
-    """All that changes from round to round."""
-
-    domains: tuple[str, ...]
-    mixtures: MixtureSet
-    adversary: Adversary
-    w: Array
-    total: Array  # Σ w_t
-    memory: dict[str, Array]  # of the optimizer
-    previous: Array | None = None  # δ_w of the last step, for the optimistic one
-    round: int = 0
-    steps: int = 0  # rounds that were not skipped
-    history: History = field(default_factory=History)
-    failures: dict[str, int] = field(default_factory=dict)  # in a row, by client key
-    excluded: dict[str, str] = field(default_factory=dict)  # client key → why
-
-
 @dataclass
 class _Round:
-    """One round on its way."""
+    """One round on its way: who is there, what they were asked, and what came of it."""
 
+    number: int
     roster: Roster
-    A: Array
+    A: Array  # (clients, p), see sampling
     B: Array
     started: float
     sent: int = 0
     received: int = 0
-    missing: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    rejected: list[str] = field(default_factory=list)
-    clipped: list[str] = field(default_factory=list)
+    answers: dict[int, Answer] = field(default_factory=dict)  # by the client's row in the roster
+    rejected: set[int] = field(default_factory=set)
+    failed: set[int] = field(default_factory=set)
+    clipped: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.asked: NDArray[np.bool_] = (self.A > 0) | (self.B > 0)  # (clients, p)
+        self.rows: list[int] = np.flatnonzero(self.asked.any(axis=1)).tolist()
 
     @property
-    def asked(self) -> NDArray[np.bool_]:
-        """(clients, p)."""
-        mask: NDArray[np.bool_] = (self.A > 0) | (self.B > 0)
-        return mask
+    def missing(self) -> set[int]:
+        """Sent minus received: a killed client sends no error."""
+        return set(self.rows) - set(self.answers) - self.rejected - self.failed
+
+    def keys(self, rows: Iterable[int]) -> list[str]:
+        return [self.roster.members[i].key for i in sorted(rows)]
 
 
 class AgnosticStrategy(Strategy):
@@ -195,8 +146,6 @@ class AgnosticStrategy(Strategy):
         self.step_w = _schedule("step_w", step_w)
         self.step_mixture = _schedule("step_mixture", step_mixture)
         self.sampler = FullBatch() if sampler is None else sampler
-        if not isinstance(self.sampler, FullBatch | PerDomain | Weighted):
-            raise ValueError(f"sampler is {sampler!r}; give FullBatch, PerDomain or Weighted")
         self.clients_per_round, self.local_steps = clients_per_round, local_steps
         self.server_optimizer = SGD() if server_optimizer is None else server_optimizer
         self.optimistic, self.adversary = optimistic, adversary
@@ -207,8 +156,6 @@ class AgnosticStrategy(Strategy):
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.seed = seed
         self._check()
-        self._members: dict[int, Member] = {}
-        self._nodes: set[int] = set()
 
     def _check(self) -> None:
         value: Any
@@ -233,6 +180,8 @@ class AgnosticStrategy(Strategy):
                 f"min_share is {self.min_share} with privacy: standing in for lost clients makes "
                 "a client count more than its clip; give min_share=1"
             )
+        if not isinstance(self.sampler, FullBatch | PerDomain | Weighted):
+            raise ValueError(f"sampler is {self.sampler!r}; give FullBatch, PerDomain or Weighted")
         if not self.seed >= 0:
             raise ValueError(f"seed is {self.seed!r}; give a whole number ≥ 0")
 
@@ -255,86 +204,48 @@ class AgnosticStrategy(Strategy):
 
         `initial_arrays` are the start of the model; None starts the linear model at 0. A round
         waits `timeout` seconds for replies. `evaluate_fn(round, arrays)` is called after every
-        round.
+        round. The configs are not used: all settings are the strategy's own.
         """
-        self._begin(grid, initial_arrays)
-        run, result = self.run, AgnosticResult()
-        while run.round < num_rounds:
-            arrays = self._record(run.w)
-            messages = list(
-                self.configure_train(run.round + 1, arrays, train_config or ConfigRecord(), grid)
-            )
-            replies = self._ask(grid, messages, timeout)
-            self.aggregate_train(run.round + 1, replies)
+        result = AgnosticResult()
+        arrays = self._begin(grid, initial_arrays)
+        while self._round_number < num_rounds:
+            t = self._round_number + 1
+            messages = self.configure_train(t, arrays, ConfigRecord(), grid)
+            self._advance(t, self._ask(grid, list(messages), timeout))
             self._save()
+            arrays = self._record(self._players.w)
             if evaluate_fn is not None:
-                metrics = evaluate_fn(run.round, self._record(run.w))
-                if metrics is not None:
-                    result.evaluate_metrics_serverapp[run.round] = metrics
+                found = evaluate_fn(t, arrays)
+                if found is not None:
+                    result.evaluate_metrics_serverapp[t] = found
         return self._finish(result)
 
-    def _finish(self, result: AgnosticResult) -> AgnosticResult:
-        run = self.run
-        average = run.total / run.steps if run.steps else run.w.copy()
-        result.arrays, result.average_arrays = self._record(run.w), self._record(average)
-        result.w, result.w_average = run.w.copy(), average
-        result.mixture, result.mixture_average = run.adversary.mixture, run.adversary.average
-        result.domains, result.history = run.domains, run.history
-        result.train_metrics_clientapp = {r["round"]: _metrics(r) for r in run.history}
-        if self.privacy is not None:
-            result.epsilon = self.privacy.epsilon(run.steps)
-        return result
-
-    def _begin(self, grid: Grid, initial_arrays: ArrayRecord | None) -> None:
-        self._members, self._nodes = {}, set()
-        self._excluded: dict[str, str] = {}
-        self._domains = None if self.domains is None else tuple(map(str, self.domains))
+    def _begin(self, grid: Grid, initial_arrays: ArrayRecord | None) -> ArrayRecord:
+        """Meet the clients and set up the players, or put them back as they were."""
+        self._attendance = Attendance(self.domains, self.max_failures)
+        self._history, self._round_number = History(), 0
         saved = None
         if self.checkpoint is not None and self.checkpoint.exists():
-            saved = files.load(self.checkpoint)
-            self._excluded, self._domains = saved[1]["excluded"], tuple(saved[1]["domains"])
-        roster = self._first_roster(grid)
-        self._domains = roster.domains
-        self._template = self._read_initial(initial_arrays, roster.members[0].n_parameters)
+            saved = self._load()
+        roster = self._attendance.first_roster(grid, self.min_clients, self.deadline)
+        n_parameters = roster.members[0].n_parameters
+        self._template = _read_initial(initial_arrays, n_parameters)
         w = np.concatenate([a.ravel() for a in self._template.values()]).astype(np.float64)
-        self.run = self._new_run(roster, self._project(w))
+        self._players = Players(
+            w,
+            self._opponent(roster),
+            self.server_optimizer,
+            self.step_w,
+            self.step_mixture,
+            self.w_radius,
+        )
         if saved is not None:
-            self._restore(*saved)
+            self._players.restore(saved)
+        return self._record(self._players.w)
 
-    def _first_roster(self, grid: Grid) -> Roster:
-        """Wait for the clients: nodes take their time to register."""
-        end = time.monotonic() + self.deadline
-        while True:
-            self._nodes = set()  # ask again those who did not answer
-            roster = self._roster(grid)
-            complete = bool(roster.domains) and bool(np.all(roster.sizes > 0))
-            if len(roster.members) >= self.min_clients and complete:
-                return roster
-            if time.monotonic() >= end:
-                raise MissingClientsError(
-                    f"{len(roster.members)} clients described themselves within {self.deadline} s, "
-                    f"with rows of {[n for n, m in self._sizes(roster).items() if m > 0]}; needed "
-                    f"are {self.min_clients} and the domains {list(roster.domains)}"
-                )
-            time.sleep(0.1)
-
-    def _read_initial(
-        self, initial_arrays: ArrayRecord | None, n_parameters: int
-    ) -> dict[str, NDArray[Any]]:
-        if initial_arrays is None:
-            return {"w": np.zeros(n_parameters)}
-        template = {name: array.numpy() for name, array in initial_arrays.items()}
-        n = sum(array.size for array in template.values())
-        if n != n_parameters:
-            raise ValueError(
-                f"initial_arrays has {n} numbers, but the clients' model has {n_parameters}; give "
-                "its parameters in their order (of a module: named_parameters(), not buffers)"
-            )
-        return template
-
-    def _new_run(self, roster: Roster, w: Array) -> _Run:
-        p = len(roster.domains)
-        mixtures = self.mixtures
+    def _opponent(self, roster: Roster) -> Adversary:
+        """λ, which moves only there."""
+        p, mixtures = len(roster.domains), self.mixtures
         if mixtures is None:
             mixtures = Simplex(p)
         elif not isinstance(mixtures, MixtureSet):
@@ -344,47 +255,26 @@ class AgnosticStrategy(Strategy):
                 f"mixtures is over {mixtures.n_domains} domains, but the clients hold {p}: "
                 f"{list(roster.domains)}; name those you want with domains="
             )
-        adversary = Adversary(
-            mixtures,
-            step=1.0,
-            kind=self.adversary,
-            optimistic=self.optimistic,
-            penalty=Chi2Penalty(self.mu, roster.sizes) if self.mu > 0 else None,
+        penalty = Chi2Penalty(self.mu, roster.sizes) if self.mu > 0 else None
+        return Adversary(
+            mixtures, step=1.0, kind=self.adversary, optimistic=self.optimistic, penalty=penalty
         )
-        memory = self.server_optimizer.start(len(w))
-        return _Run(roster.domains, mixtures, adversary, w, np.zeros_like(w), memory)
 
-    # -- who is there --------------------------------------------------------------------------
-
-    def _roster(self, grid: Grid) -> Roster:
-        """The clients now; whoever came since the last look is asked who it is."""
-        nodes = set(grid.get_node_ids())
-        if nodes != self._nodes:
-            self._nodes = nodes
-            found = find_members(grid, known=self._members, timeout=30.0, reject=_tell)
-            known = self._domains
-            self._members = {
-                i: m for i, m in found.items() if known is None or set(m.domains) <= set(known)
-            }
-            for i in found.keys() - self._members.keys():
-                _tell(i, f"client {found[i].key!r} has unknown domains {found[i].domains}")
-        members = [m for m in self._members.values() if m.key not in self._excluded]
-        return Roster.of(members, self._domains)
-
-    def _sizes(self, roster: Roster) -> dict[str, float]:
-        return dict(zip(roster.domains, roster.sizes.tolist(), strict=True))
-
-    def _wait_for_domains(self, grid: Grid) -> Roster:
-        """The roster, in which every domain has a client unless the policy is to skip."""
-        end = time.monotonic() + (self.deadline if self.on_missing == "wait" else 0.0)
-        while True:
-            roster = self._roster(grid)
-            empty = [name for name, m in self._sizes(roster).items() if m == 0]
-            if not empty or self.on_missing == "skip":
-                return roster
-            if time.monotonic() >= end:
-                raise MissingClientsError(f"nobody has rows of {empty}; excluded: {self._excluded}")
-            time.sleep(0.1)
+    def _finish(self, result: AgnosticResult) -> AgnosticResult:
+        players, attendance = self._players, self._attendance
+        result.w, result.w_average = players.w.copy(), players.w_average
+        result.arrays = self._record(result.w)
+        result.average_arrays = self._record(result.w_average)
+        result.mixture, result.mixture_average = (
+            players.adversary.mixture,
+            players.adversary.average,
+        )
+        result.domains, result.excluded = attendance.domains or (), dict(attendance.excluded)
+        result.history = self._history
+        result.train_metrics_clientapp = {r["round"]: metrics(r) for r in self._history}
+        if self.privacy is not None:
+            result.epsilon = self.privacy.epsilon(players.t)
+        return result
 
     # -- one round -----------------------------------------------------------------------------
 
@@ -392,32 +282,33 @@ class AgnosticStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """The messages of a round: w, and the weights of the rows of each client that is asked."""
-        started, run = time.monotonic(), self.run
-        roster = self._wait_for_domains(grid)
-        rng = np.random.default_rng([self.seed, server_round])
-        A = B = np.zeros_like(roster.counts)
-        if np.all(roster.sizes > 0):
-            A, B = masses(
-                roster.counts, run.adversary.mixture, self.sampler, self.clients_per_round, rng
-            )
-        self._now = _Round(roster, A, B, started)
-        w = flower_array(np.concatenate([array.numpy().ravel() for array in arrays.values()]))
-        settings = dict(config) | {
+        started = time.monotonic()
+        waiting = self.deadline if self.on_missing == "wait" else 0.0
+        roster = self._attendance.wait_for_domains(grid, waiting)
+        self._now = now = _Round(server_round, roster, *self._masses(roster, server_round), started)
+        w = np.concatenate([array.numpy().ravel() for array in arrays.values()])
+        settings = {
             "seed": self.seed,
             "round": server_round,
             "batch_size": getattr(self.sampler, "batch_size", 0),
             "local_steps": self.local_steps,
-            "step": self.step_w(run.steps + 1),
+            "step": self.step_w(self._players.t + 1),
             "gamma": float(self.gamma),
         }
-        messages = []
-        for i, member in enumerate(roster.members):
-            if np.any(self._now.asked[i]):
-                holds = roster.counts[i] > 0
-                weights = np.stack([A[i, holds], B[i, holds]]) / roster.counts[i, holds]
-                content = pack({"w": w, "weights": weights}, settings)
-                messages.append(Message(content, member.node_id, TRAIN, group_id=str(server_round)))
-        return messages
+        content, group = pack({"w": w}, settings), str(server_round)
+        m = np.where(roster.counts > 0, roster.counts, 1.0)
+        weights = np.stack([now.A / m, now.B / m], axis=1)  # (clients, 2, p)
+        for i in now.rows:
+            own = with_vector(content, "weights", weights[i][:, roster.counts[i] > 0])
+            yield Message(own, roster.members[i].node_id, TRAIN, group_id=group)
+
+    def _masses(self, roster: Roster, server_round: int) -> tuple[Array, Array]:
+        """How much every client counts, (clients, p); nothing where a domain has nobody."""
+        if empty_domains(roster):
+            return np.zeros_like(roster.counts), np.zeros_like(roster.counts)
+        rng = np.random.default_rng([self.seed, server_round])
+        mixture = self._players.adversary.mixture
+        return masses(roster.counts, mixture, self.sampler, self.clients_per_round, rng)
 
     def _ask(self, grid: Grid, messages: list[Message], timeout: float) -> list[Message]:
         """The replies; with on_missing="wait", who failed is asked again until the deadline."""
@@ -440,120 +331,89 @@ class AgnosticStrategy(Strategy):
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Add the replies up and step; without a step where answers are missing."""
-        now, run = self._now, self.run
-        answers = self._read(replies)
-        sums = add_up(answers, now.A, now.B, self.min_share) if answers else None
-        self._count_failures(answers)
-        if sums is None and self.on_missing != "skip" and not now.rejected:
-            raise MissingClientsError(
-                f"round {server_round}: no answer from {now.missing}, errors from {now.failed}"
-            )
-        if sums is None and self.on_missing == "stop":
-            raise MissingClientsError(f"round {server_round}: nonsense from {now.rejected}")
-        losses = np.full(len(run.domains), np.nan)
-        mixture = run.adversary.mixture
-        if sums is not None:
-            delta_w, delta_mixture = sums
-            if self.privacy is not None:
-                delta_w, delta_mixture = self.privacy.add_noise(*sums, run.steps + 1)
-            self._step(delta_w, delta_mixture)
-            losses = np.where(now.B.sum(axis=0) > 0, delta_mixture, np.nan)
-        run.round = server_round
-        run.history.append(self._note(mixture, losses, sums is None))
-        return self._record(run.w), _metrics(run.history[-1])
+    ) -> tuple[ArrayRecord, MetricRecord]:
+        """Add the replies up and step; the model after it, and the record of the round."""
+        self._advance(server_round, replies)
+        return self._record(self._players.w), metrics(self._history[-1])
 
-    def _read(self, replies: Iterable[Message]) -> dict[int, Answer]:
-        """The good answers, by the client's row in the roster; the others are counted and told."""
-        now, run = self._now, self.run
-        rows = {m.node_id: i for i, m in enumerate(now.roster.members)}
-        answers: dict[int, Answer] = {}
-        failed: set[int] = set()
+    def _advance(self, server_round: int, replies: Iterable[Message]) -> None:
+        """Add the replies up and step; no step where answers are missing."""
+        now = self._now
         for reply in replies:
-            i = rows.get(reply.metadata.src_node_id)
-            if i is None or i in answers or not np.any(now.asked[i]):
-                continue  # nobody we asked, or a second reply
-            now.received += n_bytes(reply.content) if reply.has_content() else 0
-            member = now.roster.members[i]
-            try:
-                answer = read_answer(reply, len(run.w), now.roster.counts[i], now.asked[i])
-            except ValueError as error:
-                failed.add(i)
-                log.warning("client %r, round %d: %s", member.key, run.round + 1, error)
-                if reply.has_content():
-                    now.rejected.append(member.key)
-                    self._excluded[member.key] = str(error)
-                continue
-            answers[i] = self._clip(answer, i)
-        asked = set(np.flatnonzero(now.asked.any(axis=1)).tolist())
-        names = [member.key for member in now.roster.members]
-        now.missing = [names[i] for i in sorted(asked - set(answers) - failed)]
-        now.failed = [
-            names[i] for i in sorted(failed - set(answers)) if names[i] not in now.rejected
-        ]
-        return answers
+            self._read(reply)
+        self._attendance.note(now.keys(now.answers), now.keys(now.missing | now.failed))
+        sums = add_up(now.answers, now.A, now.B, self.min_share)
+        if sums is None:
+            self._go_on_without()
+        mixture, losses = self._players.adversary.mixture, np.full(now.A.shape[1], np.nan)
+        if sums is not None:
+            if self.privacy is not None:
+                sums = self.privacy.add_noise(*sums, self._players.t + 1)
+            self._players.step(*sums)
+            losses = np.where(now.B.sum(axis=0) > 0, sums[1], np.nan)
+        self._round_number = server_round
+        self._history.append(self._note(mixture, losses, sums is None))
+
+    def _read(self, reply: Message) -> None:
+        """Put a reply to the answers, or to the failures."""
+        now = self._now
+        i = now.roster.row_of(reply.metadata.src_node_id)
+        if i is None or i in now.answers or i in now.rejected or not now.asked[i].any():
+            return  # nobody we asked, or a second reply
+        now.failed.discard(i)
+        if reply.has_error():
+            now.failed.add(i)
+            log.warning("client %s failed: %s", now.keys([i]), reply.error.reason)
+            return
+        now.received += n_bytes(reply.content)
+        try:
+            answer = read_answer(reply, len(self._players.w), now.roster.counts[i], now.asked[i])
+        except ValueError as error:
+            now.rejected.add(i)
+            self._attendance.exclude(now.roster.members[i].key, str(error))
+            return
+        now.answers[i] = self._clip(answer, i)
 
     def _clip(self, answer: Answer, i: int) -> Answer:
-        now = self._now
-        mass = float(now.A[i].sum())
-        losses = None if self.loss_bound is None else self.loss_bound * now.B[i]
-        length = None
+        """No client counts for more than its mass allows."""
+        now, losses, length = self._now, None, None
+        if self.loss_bound is not None:
+            losses = self.loss_bound * now.B[i]
         if self.update_bound is not None:
-            length = self.update_bound * mass * self.local_steps
+            length = self.update_bound * float(now.A[i].sum()) * self.local_steps
         answer, changed = clip(answer, losses, length)
         if changed:
-            now.clipped.append(now.roster.members[i].key)
+            now.clipped.add(i)
+            log.info("client %s is clipped in round %d", now.keys([i]), now.number)
         if self.privacy is None:
             return answer
         return Answer(*self.privacy.clip(answer.update, answer.losses))
 
-    def _count_failures(self, answers: dict[int, Answer]) -> None:
-        """A client that fails too often in a row is left out from now on."""
-        now, failures = self._now, self.run.failures
-        for i in answers:
-            failures.pop(now.roster.members[i].key, None)
-        for key in now.missing + now.failed:
-            failures[key] = failures.get(key, 0) + 1
-            if failures[key] >= self.max_failures:
-                self._excluded[key] = f"failed {failures[key]} rounds in a row"
-                log.warning("client %r is left out: it %s", key, self._excluded[key])
-
-    def _step(self, delta_w: Array, delta_mixture: Array) -> None:
-        """w_t and λ_t, both from the old point."""
-        run = self.run
-        t = run.steps + 1
-        direction = delta_w
-        if self.optimistic:
-            direction = 2 * delta_w - (delta_w if run.previous is None else run.previous)
-            run.previous = delta_w
-        direction, run.memory = self.server_optimizer.direction(direction, run.memory)
-        run.w = self._project(run.w - self.step_w(t) * direction)
-        run.adversary.step(delta_mixture, self.step_mixture(t))
-        run.total = run.total + run.w
-        run.steps = t
-
-    def _project(self, w: Array) -> Array:
-        """Π_W."""
-        length = float(np.linalg.norm(w))
-        if self.w_radius is None or length <= self.w_radius:
-            return w
-        return w * (self.w_radius / length)
+    def _go_on_without(self) -> None:
+        """Whether a round without enough answers is skipped, or the end."""
+        now = self._now
+        if self.on_missing == "skip" or (self.on_missing == "wait" and now.rejected):
+            return  # who sent nonsense is left out of the next round, in which the others go on
+        raise MissingClientsError(
+            f"round {now.number} lacks answers: none from {now.keys(now.missing)}, errors from "
+            f"{now.keys(now.failed)}, nonsense from {now.keys(now.rejected)}; nobody has rows of "
+            f"{empty_domains(now.roster)}"
+        )
 
     def _note(self, mixture: Array, losses: Array, skipped: bool) -> Record:
-        """The record of a round: λ and the losses are those of the model that it began with."""
-        now, run = self._now, self.run
-        whole = bool(np.all(np.isfinite(losses)))
-        worst = float(run.mixtures.maximize(losses) @ losses) if whole else float("nan")
+        """The record of a round."""
+        now, worst = self._now, float("nan")
+        if np.all(np.isfinite(losses)):
+            worst = float(self._players.adversary.mixtures.maximize(losses) @ losses)
         return {
-            "round": run.round,
+            "round": now.number,
             "skipped": skipped,
-            "domains": list(run.domains),
+            "domains": list(now.roster.domains),
             "mixture": mixture.tolist(),
             "domain_losses": losses.tolist(),
             "agnostic_loss": worst,
             "clients": len(now.roster.members),
-            "asked": int(now.asked.any(axis=1).sum()),
+            "asked": len(now.rows),
             "missing": len(now.missing),
             "failures": len(now.failed),
             "rejected": len(now.rejected),
@@ -565,13 +425,12 @@ class AgnosticStrategy(Strategy):
 
     def _record(self, w: Array) -> ArrayRecord:
         """w in the arrays that the run began with."""
-        parts = {}
-        start = 0
-        for name, array in self._template.items():
-            part = w[start : start + array.size].reshape(array.shape).astype(array.dtype)
-            parts[name] = flower_array(part)
-            start += array.size
-        return ArrayRecord(parts)
+        record, start = ArrayRecord(), 0
+        for name, like in self._template.items():
+            part = w[start : start + like.size].reshape(like.shape)
+            record[name] = flower_array(part.astype(like.dtype))
+            start += like.size
+        return record
 
     # -- the rest of Flower's interface --------------------------------------------------------
 
@@ -589,65 +448,55 @@ class AgnosticStrategy(Strategy):
 
     def summary(self) -> None:
         """Log what is about to run."""
-        log.info("%r: %s, local steps %d", self, self.sampler, self.local_steps)
+        log.info("%r: %s", self, self._settings)
 
     # -- checkpoints ---------------------------------------------------------------------------
 
     @property
     def _settings(self) -> str:
         """What a resumed run must share with the run it continues."""
-        return (
-            f"{self.sampler}, clients_per_round={self.clients_per_round}, "
-            f"local_steps={self.local_steps}, {self.server_optimizer}, "
-            f"optimistic={self.optimistic}, adversary={self.adversary}, gamma={self.gamma}, "
-            f"mu={self.mu}, w_radius={self.w_radius}, loss_bound={self.loss_bound}, "
-            f"update_bound={self.update_bound}, {self.privacy}, seed={self.seed}"
+        names = (
+            "sampler clients_per_round local_steps server_optimizer optimistic adversary gamma mu"
         )
+        names += " w_radius loss_bound update_bound privacy min_share seed"
+        return ", ".join(f"{name}={getattr(self, name)}" for name in names.split())
 
     def _save(self) -> None:
         if self.checkpoint is None:
             return
-        run = self.run
-        arrays = {"w": run.w, "total": run.total}
-        arrays |= {f"memory/{k}": v for k, v in run.memory.items()}
-        arrays |= {f"adversary/{k}": np.asarray(v) for k, v in run.adversary.state_dict().items()}
-        if run.previous is not None:
-            arrays["previous"] = run.previous
         rest = {
-            "round": run.round,
-            "steps": run.steps,
-            "domains": run.domains,
-            "history": run.history,
-            "failures": run.failures,
-            "excluded": self._excluded,
+            "round": self._round_number,
+            "domains": self._attendance.domains,
+            "failures": self._attendance.failures,
+            "excluded": self._attendance.excluded,
+            "history": self._history,
             "settings": self._settings,
         }
-        files.save(self.checkpoint, arrays, rest)
+        files.save(self.checkpoint, self._players.state(), rest)
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], rest: dict[str, Any]) -> None:
-        run = self.run
+    def _load(self) -> dict[str, NDArray[Any]]:
+        assert self.checkpoint is not None
+        arrays, rest = files.load(self.checkpoint)
         if rest["settings"] != self._settings:
             raise ValueError(
                 f"checkpoint {self.checkpoint} is of a run with {rest['settings']}, this one has "
                 f"{self._settings}; give the same settings or another file"
             )
-        if arrays["w"].shape != run.w.shape:
-            raise ValueError(
-                f"checkpoint {self.checkpoint} has {arrays['w'].size} parameters, the clients' "
-                f"model {run.w.size}; give another file"
-            )
-        run.w, run.total, run.previous = arrays["w"], arrays["total"], arrays.get("previous")
-        run.memory = {k: arrays[f"memory/{k}"] for k in run.memory}
-        state = {k[10:]: v for k, v in arrays.items() if k.startswith("adversary/")}
-        run.adversary.load_state_dict(state)
-        run.round, run.steps = rest["round"], rest["steps"]
-        run.history, run.failures = History(rest["history"]), rest["failures"]
+        self._round_number, self._history = rest["round"], History(rest["history"])
+        attendance = self._attendance
+        attendance.domains = tuple(rest["domains"])
+        attendance.failures, attendance.excluded = rest["failures"], rest["excluded"]
+        return arrays
 
 
-def _tell(node_id: int, why: str) -> None:
-    log.warning("node %d is left out: %s", node_id, why)
-
-
-def _metrics(record: Record) -> MetricRecord:
-    kept = {k: v for k, v in record.items() if k not in ("domains", "skipped")}
-    return MetricRecord(kept | {"skipped": int(record["skipped"])})
+def _read_initial(initial_arrays: ArrayRecord | None, n_parameters: int) -> dict[str, NDArray[Any]]:
+    if initial_arrays is None:
+        return {"w": np.zeros(n_parameters)}
+    template = {name: array.numpy() for name, array in initial_arrays.items()}
+    n = sum(array.size for array in template.values())
+    if n != n_parameters:
+        raise ValueError(
+            f"initial_arrays has {n} numbers, but the clients' model has {n_parameters}; give "
+            "its parameters in their order (of a module: named_parameters(), not buffers)"
+        )
+    return template

@@ -31,23 +31,24 @@ def read_answer(reply: Message, n_parameters: int, counts: Array, asked: Array) 
     """
     if reply.has_error():
         raise ValueError(f"the client failed: {reply.error.reason}")
-    arrays, _ = unpack(reply.content)
+    arrays, settings = unpack(reply.content)
+    update, sums = arrays.get("update"), settings.get("sums")
+    if update is None or update.shape != (n_parameters,) or update.dtype.kind != "f":
+        found = None if update is None else (str(update.dtype), update.shape)
+        raise ValueError(f"update is {found}; it must be {n_parameters} floats")
     holds = counts > 0
-    shapes = {"update": (n_parameters,), "sums": (2, int(holds.sum()))}
-    for name, shape in shapes.items():
-        found = arrays.get(name)
-        if found is None or found.shape != shape or found.dtype.kind != "f":
-            kind = None if found is None else (found.dtype, found.shape)
-            raise ValueError(f"{name} is {kind}; it must be floats of shape {shape}")
-        if not np.all(np.isfinite(found)):
-            raise ValueError(f"{name} has entries that are NaN or infinite")
-    sums = np.zeros((2, len(counts)))
-    sums[:, holds] = arrays["sums"]
-    if not np.array_equal(sums[1], np.where(asked, counts, 0.0)):
+    n = int(np.count_nonzero(holds))
+    if not (isinstance(sums, np.ndarray) and sums.shape == (2 * n,)):
+        raise ValueError(f"sums is {sums!r}; it must be {n} losses and {n} counts")
+    if not (np.isfinite(update).all() and np.isfinite(sums).all()):
+        raise ValueError("update or sums has entries that are NaN or infinite")
+    losses, rows = np.zeros((2, len(counts)))
+    losses[holds], rows[holds] = sums[:n], sums[n:]
+    if not np.array_equal(rows, asked * counts):
         raise ValueError(
-            f"counts are {sums[1]}; the client said it has {counts} and was asked for {asked}"
+            f"counts are {rows}; the client said it has {counts} and was asked for {asked}"
         )
-    return Answer(arrays["update"].astype(np.float64), np.where(asked, sums[0], 0.0))
+    return Answer(update.astype(np.float64), asked * losses)
 
 
 def clip(

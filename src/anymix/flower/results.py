@@ -1,0 +1,65 @@
+"""What a federated run leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, MetricRecord
+from flwr.serverapp.strategy import Result
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Record = dict[str, Any]
+
+__all__ = ["AgnosticResult", "History", "Record", "metrics"]
+
+
+class History(list[Record]):
+    """One record a round.
+
+    round, skipped, domains; mixture and domain_losses, λ and L_k of the model that the round began
+    with (NaN of domains that nobody was asked about); agnostic_loss, their worst mixture in Λ;
+    clients, asked, missing, failures, rejected and clipped, numbers of clients; seconds, bytes_sent
+    and bytes_received.
+    """
+
+    def to_frame(self) -> Any:
+        """A pandas frame with one row a round, and a column of λ and L for every domain."""
+        import pandas as pd
+
+        return pd.DataFrame([_flat(record) for record in self])
+
+
+def _flat(record: Record) -> Record:
+    flat = {k: v for k, v in record.items() if k not in ("domains", "mixture", "domain_losses")}
+    for key in ("mixture", "domain_losses"):
+        flat |= {f"{key}[{d}]": v for d, v in zip(record["domains"], record[key], strict=True)}
+    return flat
+
+
+def metrics(record: Record) -> MetricRecord:
+    """The numbers of a record, as Flower keeps them."""
+    kept = {k: v for k, v in record.items() if k not in ("domains", "skipped")}
+    return MetricRecord(kept | {"skipped": int(record["skipped"])})
+
+
+@dataclass
+class AgnosticResult(Result):
+    """Flower's result (`arrays` is the last model), and the rest of what came out.
+
+    `w` and `mixture` are the last iterates, the output of the optimistic algorithm; the averages
+    are the output of Stochastic-AFL. `epsilon` is the price in privacy, None without; `excluded`
+    are the clients that were left out, by key, and why.
+    """
+
+    w: Array = field(default_factory=lambda: np.zeros(0))
+    mixture: Array = field(default_factory=lambda: np.zeros(0))
+    w_average: Array = field(default_factory=lambda: np.zeros(0))
+    mixture_average: Array = field(default_factory=lambda: np.zeros(0))
+    average_arrays: ArrayRecord = field(default_factory=ArrayRecord)
+    domains: tuple[str, ...] = ()
+    history: History = field(default_factory=History)
+    excluded: dict[str, str] = field(default_factory=dict)
+    epsilon: float | None = None
