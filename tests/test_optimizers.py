@@ -88,6 +88,10 @@ TORCH: list[tuple[Optimizer, Any]] = [
     (SGD(), lambda w, size: torch.optim.SGD(w, lr=size)),
     (Momentum(0.8), lambda w, size: torch.optim.SGD(w, lr=size, momentum=0.8)),
     (Adagrad(1e-3), lambda w, size: torch.optim.Adagrad(w, lr=size, eps=1e-3)),
+    (
+        Adagrad(initial=0.1),
+        lambda w, size: torch.optim.Adagrad(w, lr=size, initial_accumulator_value=0.1),
+    ),
     (Adam(), lambda w, size: torch.optim.Adam(w, lr=size)),
     (
         Adam(0.7, 0.95, 1e-3),

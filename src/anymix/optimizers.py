@@ -6,6 +6,7 @@ run can be saved and resumed. The formulas are those of torch.optim.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Real
 from typing import Protocol
@@ -77,7 +78,10 @@ class Momentum:
 
 @dataclass(frozen=True)
 class Adagrad:
-    """d = g / (√G + ε),  G ← G + g².
+    """d = g / (√G + ε),  G ← G + g²,  G = `initial` at first.
+
+    PyTorch starts at 0, so that the first step is as long for a rare feature as for any other;
+    TensorFlow starts at 0.1.
 
     >>> import numpy as np
     >>> Adagrad().direction(np.array([3.0, -0.1]), Adagrad().start(2))[0].round(6).tolist()
@@ -85,13 +89,16 @@ class Adagrad:
     """
 
     epsilon: float = 1e-10
+    initial: float = 0.0
 
     def __post_init__(self) -> None:
         _positive("epsilon", self.epsilon)
+        if not (isinstance(self.initial, Real) and 0 <= self.initial < math.inf):
+            raise ValueError(f"initial is {self.initial!r}; give a finite number ≥ 0")
 
     def start(self, n_parameters: int) -> Memory:
-        """G = 0."""
-        return {"G": np.zeros(n_parameters)}
+        """G = initial."""
+        return {"G": np.full(n_parameters, float(self.initial))}
 
     def direction(self, gradient: Array, memory: Memory) -> tuple[Array, Memory]:
         """As in Optimizer."""
