@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from flwr.app import Context
+from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
 import anymix as ax
 from anymix.flower import LocalGrid, client_app
+from anymix.flower.messages import pack, unpack
 
 
 def table(n: int = 90, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -55,3 +57,45 @@ def grid_of(how: str = "mixed", n: int = 90, seed: int = 0, **options: Any) -> L
     X, y, domains = table(n)
     parts = spread(how, domains)
     return LocalGrid(app_of(X, y, domains, parts, **options), len(parts), seed=seed)
+
+
+class FaultyGrid(LocalGrid):
+    """A grid on which replies to "train" get lost: `lost` has (partition id, round), each once."""
+
+    def __init__(self, app: ClientApp, nodes: int, lost: set[tuple[int, int]], **options: Any):
+        super().__init__(app, nodes, **options)
+        self.lost = set(lost)
+
+    def _push(self, message: Message) -> str:
+        message_id = super()._push(message)
+        context = self.contexts.get(message.metadata.dst_node_id)
+        if message.metadata.message_type == "train" and context is not None:
+            place = (int(context.node_config["partition-id"]), int(message.metadata.group_id))
+            if place in self.lost:
+                self.lost.discard(place)
+                del self._replies[message_id]
+        return message_id
+
+
+class Tampered(ClientApp):
+    """An app in which one client's replies to "train" are changed."""
+
+    def __init__(
+        self,
+        app: ClientApp,
+        liar: int,
+        change: Callable[[dict[str, Any], dict[str, Any]], None],
+        kind: str = "train",
+    ) -> None:
+        super().__init__()
+        self.app, self.liar, self.change, self.kind = app, liar, change, kind
+
+    def __call__(self, message: Message, context: Context) -> Message:
+        reply = self.app(message, context)
+        mine = int(context.node_config["partition-id"]) == self.liar
+        if mine and message.metadata.message_type == self.kind:
+            arrays, settings = unpack(reply.content)
+            settings = {k: v.copy() if hasattr(v, "copy") else v for k, v in settings.items()}
+            self.change(arrays, settings)
+            return Message(pack(arrays, settings), reply_to=message)
+        return reply

@@ -27,9 +27,11 @@ class Attendance:
     What it knows of clients it knows by their keys, which outlast a restart of the server.
     """
 
-    def __init__(self, domains: Sequence[str] | None, max_failures: int) -> None:
+    def __init__(
+        self, domains: Sequence[str] | None, max_failures: int, max_rows: float = np.inf
+    ) -> None:
         self.domains = None if domains is None else tuple(map(str, domains))
-        self.max_failures = max_failures
+        self.max_failures, self.max_rows = max_failures, max_rows
         self.failures: dict[str, int] = {}  # in a row
         self.excluded: dict[str, str] = {}  # and why
         self._members: dict[int, Member] = {}
@@ -49,6 +51,8 @@ class Attendance:
     def _admits(self, member: Member) -> bool:
         if self.domains is not None and not set(member.domains) <= set(self.domains):
             self.exclude(member.key, f"it has unknown domains: {member.domains}")
+        if member.counts.sum() > self.max_rows:
+            self.exclude(member.key, f"it claims {member.counts.sum():g} rows")
         return member.key not in self.excluded
 
     def first_roster(self, grid: Grid, min_clients: int, timeout: float) -> Roster:
@@ -62,7 +66,7 @@ class Attendance:
                 return roster
             if time.monotonic() >= end:
                 raise MissingClientsError(
-                    f"{len(roster.members)} of {min_clients} clients were there within {timeout} s, "
+                    f"{len(roster.members)} of {min_clients} clients came within {timeout} s, "
                     f"nobody has rows of {empty_domains(roster)}; left out: {self.excluded}"
                 )
             time.sleep(0.1)

@@ -117,15 +117,16 @@ def exchange(
 ) -> list[Message]:
     """Send, and wait for one reply to each message, at most `timeout` seconds.
 
-    Replies come in any order; a second reply to the same message is dropped. Flower's own
-    `send_and_receive` looks only every three seconds.
+    Replies come in any order; a second reply, or one to an earlier message, is dropped. Flower's
+    own `send_and_receive` looks only every three seconds.
     """
     end = time.monotonic() + timeout
     waiting = {i for i in grid.push_messages(messages) if i}
     replies: dict[str, Message] = {}
     while True:
         for reply in grid.pull_messages(sorted(waiting)):
-            replies.setdefault(reply.metadata.reply_to_message_id, reply)
+            if reply.metadata.reply_to_message_id in waiting:
+                replies.setdefault(reply.metadata.reply_to_message_id, reply)
         waiting -= set(replies)
         rest = end - time.monotonic()
         if not waiting or rest <= 0:

@@ -97,6 +97,7 @@ class AgnosticStrategy(Strategy):
     loss_bound : M; a client's mean loss of a domain is cut to 0..M. Give it wherever a client may
         lie: one that reports a huge loss owns λ otherwise.
     update_bound : G; a client's update is shortened to G times its mass (and local steps).
+    max_rows : a client that claims more rows is left out: a false count would own its domain.
     privacy : clipping and noise, see `Privacy`.
     on_missing : when clients do not answer, or a domain has nobody: "wait" asks them again until
         `deadline` seconds are over, and then stops; "skip" makes no step in this round; "stop"
@@ -132,6 +133,7 @@ class AgnosticStrategy(Strategy):
         w_radius: float | None = None,
         loss_bound: float | None = None,
         update_bound: float | None = None,
+        max_rows: float | None = None,
         privacy: Privacy | None = None,
         on_missing: Literal["wait", "skip", "stop"] = "wait",
         min_share: float = 1.0,
@@ -151,6 +153,7 @@ class AgnosticStrategy(Strategy):
         self.optimistic, self.adversary = optimistic, adversary
         self.gamma, self.mu, self.w_radius = gamma, mu, w_radius
         self.loss_bound, self.update_bound, self.privacy = loss_bound, update_bound, privacy
+        self.max_rows = max_rows
         self.on_missing, self.min_share, self.max_failures = on_missing, min_share, max_failures
         self.min_clients, self.deadline = min_clients, deadline
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
@@ -163,7 +166,7 @@ class AgnosticStrategy(Strategy):
             value = getattr(self, name)
             if not ((isinstance(value, int) and value >= 1) or (value is None and name[0] == "c")):
                 raise ValueError(f"{name} is {value!r}; give a whole number ≥ 1")
-        for name in ("loss_bound", "update_bound", "w_radius"):
+        for name in ("loss_bound", "update_bound", "max_rows", "w_radius"):
             value = getattr(self, name)
             if not (value is None or (isinstance(value, int | float) and 0 < value < np.inf)):
                 raise ValueError(f"{name} is {value!r}; give a positive number, or None")
@@ -222,7 +225,8 @@ class AgnosticStrategy(Strategy):
 
     def _begin(self, grid: Grid, initial_arrays: ArrayRecord | None) -> ArrayRecord:
         """Meet the clients and set up the players, or put them back as they were."""
-        self._attendance = Attendance(self.domains, self.max_failures)
+        max_rows = np.inf if self.max_rows is None else self.max_rows
+        self._attendance = Attendance(self.domains, self.max_failures, max_rows)
         self._history, self._round_number = History(), 0
         saved = None
         if self.checkpoint is not None and self.checkpoint.exists():

@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flower.clients import FaultyGrid, app_of, grid_of, spread, table
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import anymix as ax
+from anymix.flower import AgnosticStrategy, LocalGrid
+from anymix.flower.strategy import MissingClientsError
+from anymix.flower.tally import Answer, add_up, rebalance
+from anymix.samplers import FullBatch
+
+STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
+
+
+def faulty(lost: set[tuple[int, int]], how: str = "parts") -> FaultyGrid:
+    X, y, domains = table()
+    parts = spread(how, domains)
+    return FaultyGrid(app_of(X, y, domains, parts), len(parts), lost)
+
+
+def calm(rounds: int) -> Any:
+    return AgnosticStrategy(**STEPS).start(grid_of("parts"), num_rounds=rounds)
+
+
+class Stumbling(ClientApp):
+    """Client 1 raises in the first `times` of its trainings."""
+
+    def __init__(self, app: ClientApp, times: float) -> None:
+        super().__init__()
+        self.app, self.times = app, times
+
+    def __call__(self, message: Message, context: Context) -> Message:
+        mine = context.node_config["partition-id"] == 1
+        if mine and message.metadata.message_type == "train" and self.times > 0:
+            self.times -= 1
+            raise OSError("disk full")
+        return self.app(message, context)
+
+
+def stumbling(times: float) -> LocalGrid:
+    grid = grid_of("parts")
+    grid.app = Stumbling(grid.app, times)
+    return grid
+
+
+def test_wait_asks_again_and_gets_the_same_numbers() -> None:
+    strategy = AgnosticStrategy(on_missing="wait", **STEPS)
+    result = strategy.start(faulty({(1, 2), (4, 2), (0, 3)}), num_rounds=4, timeout=0.05)
+    assert result.w.tobytes() == calm(4).w.tobytes()
+    assert [r["missing"] for r in result.history] == [0, 0, 0, 0]
+    result = AgnosticStrategy(**STEPS).start(stumbling(2), num_rounds=4)
+    assert result.w.tobytes() == calm(4).w.tobytes()
+
+
+def test_wait_ends_at_the_deadline() -> None:
+    strategy = AgnosticStrategy(on_missing="wait", deadline=0.3, **STEPS)
+    with pytest.raises(MissingClientsError, match=r"round 1 lacks answers.*errors from \['1'\]"):
+        strategy.start(stumbling(np.inf), num_rounds=4)
+
+
+def test_skip_makes_no_step_and_counts_what_is_missing() -> None:
+    strategy = AgnosticStrategy(on_missing="skip", **STEPS)
+    result = strategy.start(faulty({(1, 2), (4, 2)}), num_rounds=4, timeout=0.05)
+    frame = result.history.to_frame()
+    assert frame["missing"].tolist() == [0, 2, 0, 0]
+    assert frame["failures"].tolist() == [0, 0, 0, 0]  # a killed client sends no error
+    assert frame["skipped"].tolist() == [False, True, False, False]
+    assert np.isnan(frame["agnostic_loss"][1])  # nothing is made up
+    np.testing.assert_array_equal(result.w, calm(3).w)
+    np.testing.assert_array_equal(result.mixture_average, calm(3).mixture_average)
+
+
+def test_stop_names_who_is_missing() -> None:
+    strategy = AgnosticStrategy(on_missing="stop", **STEPS)
+    with pytest.raises(MissingClientsError, match=r"round 2 lacks answers: none from \['1', '4'\]"):
+        strategy.start(faulty({(1, 2), (4, 2)}), num_rounds=4, timeout=0.05)
+    with pytest.raises(MissingClientsError, match=r"errors from \['1'\]"):
+        AgnosticStrategy(on_missing="stop", **STEPS).start(stumbling(1), num_rounds=1)
+
+
+def test_errors_are_failures_not_missing(caplog: pytest.LogCaptureFixture) -> None:
+    result = AgnosticStrategy(on_missing="skip", **STEPS).start(stumbling(1), num_rounds=2)
+    assert [r["failures"] for r in result.history] == [1, 0]
+    assert [r["missing"] for r in result.history] == [0, 0]
+    assert "client ['1'] failed: OSError: disk full" in caplog.text
+
+
+def test_who_always_fails_is_left_out() -> None:
+    strategy = AgnosticStrategy(on_missing="skip", max_failures=2, **STEPS)
+    result = strategy.start(stumbling(np.inf), num_rounds=5)
+    assert result.excluded == {"1": "it failed 2 times in a row"}
+    assert [r["skipped"] for r in result.history] == [True, True, False, False, False]
+    assert [r["clients"] for r in result.history] == [6, 6, 5, 5, 5]
+    X, y, domains = table()
+    rest = np.concatenate([p for i, p in enumerate(spread("parts", domains)) if i != 1])
+    run = ax.stochastic_afl(
+        ax.LinearDomains(X[rest], y[rest], domains[rest]), sampler=FullBatch(), **STEPS
+    )
+    np.testing.assert_allclose(result.w, next(islice(run, 2, None)).w, atol=1e-12)
+
+
+class Restless(LocalGrid):
+    """Replies come in another order each time, twice, and once more in the next round."""
+
+    old: tuple[Message, ...] = ()
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        new = super().pull_messages(message_ids)
+        replies = [*self.old, *new, *new]
+        self.old = tuple(new)
+        np.random.default_rng(len(self._replies)).shuffle(replies)
+        return replies
+
+
+def test_order_duplicates_and_late_replies_change_nothing() -> None:
+    X, y, domains = table()
+    parts = spread("mixed", domains)
+    restless = Restless(app_of(X, y, domains, parts), len(parts))
+    result = AgnosticStrategy(**STEPS).start(restless, num_rounds=5)
+    quiet = AgnosticStrategy(**STEPS).start(grid_of("mixed"), num_rounds=5)
+    assert result.w.tobytes() == quiet.w.tobytes()
+    assert result.mixture.tobytes() == quiet.mixture.tobytes()
+
+
+def test_clients_join_and_leave() -> None:
+    """Client 3 goes after round 2 and is back after round 4: the steps are of who is there."""
+    grid = grid_of("parts")
+    third = next(i for i, c in grid.contexts.items() if c.node_config["partition-id"] == 3)
+
+    def change(number: int, arrays: Any) -> None:
+        if number == 2:
+            grid.leave(third)
+        if number == 4:
+            grid.join({"partition-id": 3})
+
+    result = AgnosticStrategy(**STEPS).start(grid, num_rounds=6, evaluate_fn=change)
+    assert [r["clients"] for r in result.history] == [6, 6, 5, 5, 6, 6]
+    X, y, domains = table()
+    rest = np.setdiff1d(np.arange(90), spread("parts", domains)[3])
+    whole = ax.LinearDomains(X, y, domains)
+    part = ax.LinearDomains(X[rest], y[rest], domains[rest])
+    state: Any = None
+    for problem in (whole, part, whole):
+        run = ax.stochastic_afl(problem, sampler=FullBatch(), state=state, **STEPS)
+        state = next(islice(run, 1, None)).state
+    np.testing.assert_allclose(result.w, state["w"], atol=1e-12)
+
+
+def leaving(how_long: int) -> tuple[LocalGrid, Any]:
+    """The only client of domain "web" goes after round 1, and comes back after so many looks."""
+
+    class Absent(LocalGrid):
+        looks = 0
+        gone = False
+
+        def get_node_ids(self) -> list[int]:
+            self.looks += self.gone
+            if self.gone and self.looks == how_long:
+                self.gone = False
+                self.join({"partition-id": 2})
+            return super().get_node_ids()
+
+    X, y, domains = table()
+    grid = Absent(app_of(X, y, domains, spread("domain", domains)), 3)
+    web = next(i for i, c in grid.contexts.items() if c.node_config["partition-id"] == 2)
+
+    def go(number: int, arrays: Any) -> None:
+        if number == 1:
+            grid.leave(web)
+            grid.gone = True
+
+    return grid, go
+
+
+def test_a_domain_with_nobody_is_waited_for() -> None:
+    grid, go = leaving(how_long=3)
+    result = AgnosticStrategy(on_missing="wait", **STEPS).start(grid, num_rounds=3, evaluate_fn=go)
+    still = AgnosticStrategy(**STEPS).start(grid_of("domain"), num_rounds=3)
+    assert result.w.tobytes() == still.w.tobytes()
+
+
+def test_a_domain_with_nobody_skips_the_rounds() -> None:
+    grid, go = leaving(how_long=5)  # the server looks twice in round 2, once in the next ones
+    strategy = AgnosticStrategy(on_missing="skip", **STEPS)
+    result = strategy.start(grid, num_rounds=6, evaluate_fn=go)
+    assert [r["skipped"] for r in result.history] == [False, True, True, True, False, False]
+    mixtures = [r["mixture"] for r in result.history]
+    assert mixtures[1] == mixtures[2] == mixtures[3] == mixtures[4] != mixtures[5]
+    still = AgnosticStrategy(**STEPS).start(grid_of("domain"), num_rounds=3)
+    assert result.w.tobytes() == still.w.tobytes()
+
+
+@pytest.mark.parametrize("policy", ["wait", "stop"])
+def test_a_domain_with_nobody_stops_the_run(policy: Any) -> None:
+    grid, go = leaving(how_long=10**9)
+    strategy = AgnosticStrategy(on_missing=policy, deadline=0.3, **STEPS)
+    with pytest.raises(MissingClientsError, match=r"round 2 .*nobody has rows of \['web'\]"):
+        strategy.start(grid, num_rounds=6, evaluate_fn=go)
+
+
+def test_a_named_domain_that_never_comes() -> None:
+    names = ["chat", "mail", "web", "voice"]
+    strategy = AgnosticStrategy(domains=names, deadline=0.2, **STEPS)
+    with pytest.raises(MissingClientsError, match=r"nobody has rows of \['voice'\]"):
+        strategy.start(grid_of(), num_rounds=1)
+
+
+def test_with_a_smaller_share_the_others_stand_in_and_the_mixture_stays() -> None:
+    """Client 1 (half of "chat") is lost: its domain's gradient is its other half's, weight λ_k."""
+    strategy = AgnosticStrategy(on_missing="stop", min_share=0.3, **STEPS)
+    result = strategy.start(faulty({(1, 1)}), num_rounds=1, timeout=0.05)
+    X, y, domains = table()
+    rest = np.setdiff1d(np.arange(90), spread("parts", domains)[1])
+    part = ax.LinearDomains(X[rest], y[rest], domains[rest])
+    run = ax.stochastic_afl(part, sampler=FullBatch(), **STEPS)
+    first = next(run)
+    np.testing.assert_allclose(result.w, first.w, atol=1e-12)
+    np.testing.assert_allclose(result.mixture, first.mixture, atol=1e-12)
+    assert result.history[0]["missing"] == 1
+    assert not result.history[0]["skipped"]
+    strategy = AgnosticStrategy(on_missing="stop", min_share=0.9, **STEPS)
+    with pytest.raises(MissingClientsError):
+        strategy.start(faulty({(1, 1)}), num_rounds=1, timeout=0.05)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_rebalanced_masses_are_those_asked_for(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, p = int(rng.integers(2, 8)), int(rng.integers(1, 4))
+    A = rng.random((n, p)) * (rng.random((n, p)) < 0.6)
+    here = rng.random(n) < 0.7
+    f = rebalance(A, here)
+    if f is not None:
+        assert (f >= 0).all()
+        np.testing.assert_allclose(f @ A[here], A.sum(axis=0), rtol=1e-8, atol=1e-11)
+    if np.all((A[here] > 0).sum(axis=1) <= 1) and np.all(A[here].sum(axis=0) > 0):
+        share = A[here].sum(axis=0) / A.sum(axis=0)  # clients of one domain: always possible
+        assert f is not None
+        owner = A[here].argmax(axis=1)
+        busy = A[here].sum(axis=1) > 0
+        np.testing.assert_allclose(f[busy], 1 / share[owner[busy]], rtol=1e-8)
+
+
+def test_a_domain_without_any_answer_is_never_rebalanced() -> None:
+    A = np.array([[0.5, 0.0], [0.0, 0.5]])
+    answers = {0: Answer(np.ones(2), np.array([1.0, 0.0]))}
+    assert add_up(answers, A, 2 * A, min_share=0.01) is None
+    assert rebalance(A, np.array([True, False])) is None
+
+
+RUN = """
+import os, signal, sys
+import anymix as ax
+from anymix.flower import AgnosticStrategy
+from anymix.samplers import Weighted
+from anymix.optimizers import Adam
+from flower.clients import grid_of
+path, kill_after, kill_in_save = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "save"
+
+def maybe(number, arrays):
+    if number == kill_after and not kill_in_save:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+if kill_in_save:  # after the new file is written beside, before it takes the place of the old
+    from pathlib import Path
+    replace, count = Path.replace, [0]
+    def fatal(self, target):
+        count[0] += 1
+        if count[0] == kill_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return replace(self, target)
+    Path.replace = fatal
+strategy = AgnosticStrategy(
+    step_w=0.05, step_mixture=0.1, sampler=Weighted(2), server_optimizer=Adam(), optimistic=True,
+    adversary="entropic", checkpoint=path, seed=5,
+)
+result = strategy.start(grid_of("mixed", seed=int(sys.argv[4])), num_rounds=8, evaluate_fn=maybe)
+print(result.w.tobytes().hex(), result.mixture.tobytes().hex(), result.w_average.tobytes().hex(),
+      [(r["round"], r["mixture"]) for r in result.history])
+"""
+
+
+def run_script(path: Path, kill_after: int, where: str, node_seed: int) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(RUN), path, str(kill_after), where, str(node_seed)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    return done.returncode, done.stdout if done.returncode in (0, -signal.SIGKILL) else done.stderr
+
+
+@pytest.mark.parametrize("where", ["round", "save"])
+def test_a_killed_server_resumes_to_the_same_bits(tmp_path: Path, where: str) -> None:
+    code, calm = run_script(tmp_path / "calm.npz", 99, "round", 0)
+    assert code == 0, calm
+    code, _ = run_script(tmp_path / "killed.npz", 4, where, 0)
+    assert code == -signal.SIGKILL
+    code, resumed = run_script(tmp_path / "killed.npz", 99, "round", 1)  # other node ids
+    assert code == 0, resumed
+    assert resumed == calm
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    AgnosticStrategy(checkpoint=path, **STEPS).start(grid_of(), num_rounds=1)
+    strategy = AgnosticStrategy(checkpoint=path, optimistic=True, **STEPS)
+    with pytest.raises(ValueError, match=r"optimistic=False.*this one has.*optimistic=True"):
+        strategy.start(grid_of(), num_rounds=2)
+    path.write_bytes(b"half a file")
+    with pytest.raises(ValueError, match=r"run.npz cannot be read .*; move it away"):
+        AgnosticStrategy(checkpoint=path, **STEPS).start(grid_of(), num_rounds=2)
+
+
+def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    first = AgnosticStrategy(checkpoint=path, **STEPS).start(grid_of(), num_rounds=3)
+    grid = grid_of()
+    again = AgnosticStrategy(checkpoint=path, **STEPS).start(grid, num_rounds=3)
+    np.testing.assert_array_equal(first.w, again.w)
+    assert len(again.history) == 3
+
+
+def test_who_was_left_out_stays_out_after_a_restart(tmp_path: Path) -> None:
+    options: dict[str, Any] = {**STEPS, "on_missing": "skip", "max_failures": 1}
+    path = tmp_path / "run.npz"
+    AgnosticStrategy(checkpoint=path, **options).start(stumbling(1), num_rounds=2)
+    result = AgnosticStrategy(checkpoint=path, **options).start(grid_of("parts"), num_rounds=3)
+    assert [r["clients"] for r in result.history] == [6, 5, 5]
