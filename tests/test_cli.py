@@ -1,22 +1,26 @@
 import json
-import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import joblib
+import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import anymix
+from anymix.auditing import audit
 from anymix.cli import app, main
+from anymix.tables import fit_table, read_table
 
-LOG_4_OVER_SQRT_3 = math.log(4 / math.sqrt(3))
 
-
-def run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+def run(*arguments: Any) -> str:
+    words = [str(argument) for argument in arguments]
+    result = CliRunner().invoke(app, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    return result.output
+    return result.stdout
 
 
 def test_version() -> None:
@@ -26,70 +30,336 @@ def test_version() -> None:
 def test_installed_command_shows_help_without_arguments() -> None:
     command = Path(sys.executable).with_name("anymix")
     shown = subprocess.run([command], capture_output=True, text=True, check=False)
-    assert "demo" in shown.stdout + shown.stderr
+    for name in ("demo", "fit", "predict", "audit", "reproduce", "data"):
+        assert name in shown.stdout + shown.stderr
 
 
-def test_demo_finds_the_numbers_of_proposition_1(tmp_path: Path) -> None:
-    result = json.loads(run("demo", "--json", "--out", str(tmp_path)))
-    uniform, agnostic = result["uniform"], result["agnostic"]
-    assert uniform["p0"] == pytest.approx(1 / 4, abs=1e-4)
-    assert uniform["domain_losses"]["D1"] == pytest.approx(math.log(4 / 3), abs=1e-4)
-    assert uniform["agnostic_loss"] == pytest.approx(LOG_4_OVER_SQRT_3, abs=1e-4)
-    assert agnostic["p0"] == pytest.approx(1 / 2, abs=1e-4)
-    assert agnostic["agnostic_loss"] == pytest.approx(math.log(2), abs=1e-6)
-    assert agnostic["mixture"] == pytest.approx([0, 1], abs=1e-2)
+@pytest.mark.parametrize("name", ["demo", "fit", "predict", "audit", "reproduce"])
+def test_every_command_has_examples(name: str) -> None:
+    assert f"`anymix {name} " in " ".join(run(name, "--help").replace("│", " ").split())
 
 
-def test_demo_certificate_brackets_log_2(tmp_path: Path) -> None:
-    certificate = json.loads(run("demo", "--json", "--out", str(tmp_path)))["certificate"]
-    rounding = 1e-12
-    assert certificate["lower"] - rounding <= math.log(2) <= certificate["upper"] + rounding
-    assert 0 <= certificate["gap"] <= 1e-6
+def test_completion_can_be_installed() -> None:
+    assert "--install-completion" in run("--help")
 
 
-def test_demo_table_shows_both_models_and_names_the_picture(tmp_path: Path) -> None:
-    shown = run("demo", "--out", str(tmp_path))
-    rows = {line.split("│")[1].strip(): line for line in shown.splitlines() if "│" in line}
-    assert "0.2500" in rows["uniform mixture"]
-    assert rows["uniform mixture"].rstrip("│ ").endswith("0.8370")
-    assert rows["any mixture"].rstrip("│ ").endswith("0.6931")
-    assert "0.1438 more" in shown
-    assert str(tmp_path / "proposition1.png") in shown
+# Tables -----------------------------------------------------------------------------------------
 
 
-def test_demo_writes_a_picture(tmp_path: Path) -> None:
-    run("demo", "--quiet", "--out", str(tmp_path / "a" / "b"))
-    assert (tmp_path / "a" / "b" / "proposition1.png").read_bytes().startswith(b"\x89PNG")
+def make_people(n: int = 400) -> Any:
+    r = np.random.default_rng(0)
+    x, region = r.normal(size=n), r.choice(["north", "south"], n, p=[0.8, 0.2])
+    z = np.where(region == "north", 2 * x, -x) + r.logistic(size=n)
+    return pd.DataFrame(
+        {
+            "id": [f"person {i}" for i in range(n)],
+            "x": x,
+            "job": np.where(r.random(n) < 0.1, "", r.choice(["nurse", "clerk"], n)),
+            "sex": r.choice(["F", "M"], n),
+            "region": region,
+            "income": np.where(z > 0, "high", "low"),
+        }
+    )
 
 
-def test_quiet_demo_prints_nothing(tmp_path: Path) -> None:
-    assert run("demo", "--quiet", "--out", str(tmp_path)) == ""
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tables") / "people.csv"
+    make_people().to_csv(path, index=False)
+    return path
 
 
-def test_demo_without_matplotlib_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(scope="module")
+def model(people: Path) -> Path:
+    out = people.parent / "model.joblib"
+    run("fit", people, "-t", "income", "-d", "region", "--gamma", 0.01, "--out", out, "-q")
+    return out
+
+
+def test_fit_prints_what_the_library_finds(people: Path, tmp_path: Path) -> None:
+    found = fit_table(read_table(people), "income", ["region"], gamma=0.01)
+    words = ("fit", people, "--target", "income", "--domain", "region", "--gamma", "0.01")
+    shown = run(*words, "--report", tmp_path / "page.html")
+    lines = [line.split() for line in shown.splitlines()]
+    for k, name in enumerate(("north", "south")):
+        losses = [found.audits[m].domain_losses[k] for m in ("ordinary", "agnostic")]
+        row = next(line for line in lines if line[:1] == [name])
+        assert row[2:4] == [f"{loss:.4f}" for loss in losses]
+    assert shown.rstrip().endswith(f"Report: {tmp_path / 'page.html'}")
+    text = " ".join(shown.split())
+    assert found.comparison.summary() in text
+    assert f"has an objective below {found.certificate.lower:.6f}" in text
+    assert "Note: Judged on all rows, in 5 parts" in text
+    assert "'job': " in text
+    assert "'id': left out, nearly every row has a value of its own" in text
+
+
+def test_fit_writes_a_model_a_report_and_json(people: Path, tmp_path: Path) -> None:
+    out, page = tmp_path / "new" / "model.joblib", tmp_path / "report.html"
+    shown = run(
+        *("fit", people, "-t", "income", "-d", "region", "-d", "sex", "--mixtures", "chi2:2.0"),
+        *("--gamma", 0.1, "--out", out, "--report", page, "--json", "--holdout", 0.3),
+    )
+    result = json.loads(shown)
+    assert result["gamma"] == 0.1
+    assert result["files"] == {"model": str(out), "report": str(page)}
+    assert 0 <= result["certificate"]["gap"] < 1e-6
+    expected = fit_table(
+        read_table(people),
+        "income",
+        ["region", "sex"],
+        mixtures="chi2:2.0",
+        gamma=0.1,
+        holdout=0.3,
+    )
+    assert result["audits"] == expected.comparison.to_dict()["audits"]
+    assert sum(result["training_mixture"]) == pytest.approx(1)
+    assert joblib.load(out).target == "income"
+    html = page.read_text(encoding="utf-8")
+    assert "region=north, sex=F" in html
+    assert "income by region, sex" in html
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["new", "report.html"]  # nothing half done
+
+
+def test_quiet_prints_nothing(people: Path) -> None:
+    assert run("fit", people, "-t", "income", "-d", "region", "--gamma", 0.1, "--quiet") == ""
+
+
+def test_fit_judges_on_a_test_file(people: Path, tmp_path: Path) -> None:
+    test = tmp_path / "test.csv.gz"
+    make_people()[:150].to_csv(test, index=False)
+    words = ("fit", people, "-t", "income", "-d", "region", "--gamma", 0.1, "--drop", "job")
+    result = json.loads(run(*words, "--test", test, "--json"))
+    assert result["notes"][0] == "Judged on the rows of the test file."
+    rows = [row["rows"] for row in result["audits"]["agnostic"]["domains"]]
+    assert sum(rows) == 150
+    assert not any("'job'" in note for note in result["notes"])
+
+
+def test_predict_to_a_file_and_to_the_terminal(people: Path, model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "predictions.csv"
+    assert run("predict", model, people, "--out", out, "--keep", "id") == ""
+    written = pd.read_csv(out)
+    assert written["id"].tolist() == make_people()["id"].tolist()
+    expected = joblib.load(model).predict_proba(read_table(people))
+    np.testing.assert_allclose(written[["probability of high", "probability of low"]], expected)
+    printed = run("predict", model, people)
+    assert printed.splitlines()[0] == "prediction,probability of high,probability of low"
+    assert len(printed.splitlines()) == 401
+
+
+def test_predict_notes_levels_it_does_not_know(people: Path, model: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new.csv"
+    make_people()[:5].assign(job="poet").to_csv(new, index=False)
+    result = CliRunner().invoke(app, ["predict", str(model), str(new)])
+    assert result.exit_code == 0
+    assert "note: 'job': 1 level(s) that the training had not, such as 'poet'" in result.stderr
+    assert "note" not in result.stdout
+    quiet = CliRunner().invoke(app, ["predict", str(model), str(new), "-q"])
+    assert quiet.stderr == ""
+
+
+def test_audit_prints_what_the_library_finds(people: Path, model: Path, tmp_path: Path) -> None:
+    preds = tmp_path / "preds.csv"
+    keep = ("--keep", "region", "--keep", "income")
+    run("predict", model, people, "--out", preds, *keep)
+    frame = pd.read_csv(preds)
+    found = audit(frame["income"], frame["probability of low"], frame["region"])
+    words = ("audit", preds, "-t", "income", "-p", "probability of low", "-d", "region")
+    assert found.summary() in " ".join(run(*words).split())
+    page = tmp_path / "audit.html"
+    result = json.loads(run(*words, "--json", "--report", page))
+    assert result["domains"] == found.to_dict()["domains"]
+    assert result["files"] == {"report": str(page)}
+    assert page.stat().st_size > 10_000
+
+
+def test_audit_compares_two_models(tmp_path: Path) -> None:
+    preds = tmp_path / "preds.csv"
+    preds.write_text("g,new,old\na,1.5,1\na,0.5,1\nb,2,4\n")
+    words = ("audit", preds, "--losses", "new", "--against", "old", "-d", "g")
+    shown = " ".join(run(*words).split())
+    assert "the loss of new is 0.6667 less than that of old" in shown
+    result = json.loads(run(*words, "--json", "--mixtures", "cvar:0.5", "--confidence", "0.9"))
+    assert result["price"] == pytest.approx(-2 / 3)
+    assert result["gain"] == pytest.approx(3 - 5 / 3)  # λ = (1/3, 2/3), b at most doubled
+    assert result["audits"]["new"]["confidence"] == 0.9
+
+
+# Errors -----------------------------------------------------------------------------------------
+
+
+def fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: Any
+) -> tuple[int, str]:
+    """Exit code and what is on the error channel, of the command as installed."""
+    monkeypatch.setattr(sys, "argv", ["anymix", *map(str, words)])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+    assert isinstance(caught.value.code, int)
+    return caught.value.code, captured.err
+
+
+GOOD = "x,d,y\n" + "".join(f"{i % 7},{'ab'[i % 2]},{'yyn'[i % 3]}\n" for i in range(24))
+BAD_FILES: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "is empty; give a table"),
+    "header only": (b"x,d,y\n", "has a header but no rows; add some"),
+    "missing column": (b"x,d,why\n1,a,b\n", "has no column 'y'"),
+    "one domain": (GOOD.replace(",b,", ",a,").encode(), "one domain only, 'a'; name a domain"),
+    "constant target": (GOOD.replace(",n\n", ",y\n").encode(), "is constant (y)"),
+    "not UTF-8": (GOOD.replace("b", "ü").encode("latin-1"), "--encoding latin-1"),
+    "ragged": (GOOD.encode() + b"1,a\n", "line 26: 2 fields, but the header has 3; correct"),
+    "lonely domain": (GOOD.encode() + b"1,c,y\n", "'c' has too few rows to fit some and hold"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_bad_files_are_one_line_that_says_what_to_do(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # makes the import fail
-    assert "pip install 'anymix[report]'" in run("demo", "--out", str(tmp_path))
-    assert json.loads(run("demo", "--json", "--out", str(tmp_path)))["picture"] is None
+    content, message = BAD_FILES[name]
+    (tmp_path / "t.csv").write_bytes(content)
+    words = ("fit", tmp_path / "t.csv", "-t", "y", "-d", "d", "--out", tmp_path / "m.joblib")
+    code, error = fail(monkeypatch, capsys, *words)
+    assert code == 1
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert message in error
+    assert not (tmp_path / "m.joblib").exists()
 
 
-def test_folder_that_is_a_file_is_named_as_the_error(tmp_path: Path) -> None:
-    occupied = tmp_path / "occupied"
-    occupied.touch()
-    result = CliRunner().invoke(app, ["demo", "--out", str(occupied)])
-    assert result.exit_code == 2
-    assert "--out" in result.output
-
-
-def test_an_error_is_one_line_without_a_traceback(
+def test_a_domain_of_the_test_file_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "occupied").touch()
-    below_a_file = tmp_path / "occupied" / "below"
-    monkeypatch.setattr(sys, "argv", ["anymix", "demo", "--out", str(below_a_file)])
-    with pytest.raises(SystemExit, match="1"):
-        main()
-    error = capsys.readouterr().err
+    (tmp_path / "t.csv").write_text(GOOD)
+    (tmp_path / "test.csv").write_text(GOOD.replace(",b,", ",z,"))
+    words = ("fit", tmp_path / "t.csv", "-t", "y", "-d", "d", "--test", tmp_path / "test.csv")
+    code, error = fail(monkeypatch, capsys, *words)
+    assert code == 1
+    assert "domain 'z' is only in the test file; add rows of it" in error
+
+
+def test_quoted_newlines_are_no_error(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(GOOD.replace(",b,", ',"b\nnext",'))
+    words = ("fit", tmp_path / "t.csv", "-t", "y", "-d", "d", "--gamma", 0.1, "--json")
+    found = json.loads(run(*words))["audits"]["agnostic"]["domains"]
+    assert [row["domain"] for row in found] == ["a", "b\nnext"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--gamma", "much"], "--gamma is 'much'; give a number or auto"),
+        (["--mixtures", "ball"], "mixtures is 'ball'; give simplex"),
+        (["--encoding", "latin-99"], "encoding is 'latin-99'"),
+    ],
+)
+def test_bad_options_of_fit(
+    people: Path,
+    words: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, error = fail(monkeypatch, capsys, "fit", people, "-t", "income", "-d", "region", *words)
+    assert code == 1
+    assert message in error
+
+
+def test_what_is_no_model_is_not_used(
+    people: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "text.joblib").write_text("hello")
+    joblib.dump({"a": 1}, tmp_path / "dict.joblib")
+    for name, message in (
+        ("text.joblib", "text.joblib is no saved model"),
+        ("dict.joblib", "dict.joblib holds a dict; give a model"),
+        ("none.joblib", "none.joblib is not there"),
+    ):
+        code, error = fail(monkeypatch, capsys, "predict", tmp_path / name, people)
+        assert code == 1
+        assert message in error
+
+
+@pytest.mark.parametrize("words", [["fit", "t.csv"], ["audit"], ["fits"], ["demo", "--nothing"]])
+def test_wrong_usage_has_exit_code_2(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fail(monkeypatch, capsys, *words)[0] == 2
+
+
+def test_a_folder_below_a_file_is_one_line(
+    people: Path, model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    below = people / "below" / "p.csv"
+    code, error = fail(monkeypatch, capsys, "predict", model, people, "--out", below)
+    assert code == 1
     assert error.startswith("error: ")
-    assert "Traceback" not in error
+    assert error.count("\n") == 1
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(people: Path, model: Path) -> None:
+    command = Path(sys.executable).with_name("anymix")
+    with subprocess.Popen(
+        [command, "predict", model, people], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+# The demo ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    folder = tmp_path_factory.mktemp("demo")
+    return json.loads(run("demo", "--json", "--out", folder)), folder
+
+
+def test_demo_is_better_on_the_worst_mixture_and_says_what_it_costs(demo: Any) -> None:
+    result, _ = demo
+    uniform, agnostic = result["audits"]["uniform"], result["audits"]["agnostic"]
+    assert [row["domain"] for row in uniform["domains"]] == ["doctorate", "non-doctorate"]
+    assert [row["rows"] for row in uniform["domains"]] == [181, 16_100]
+    assert result["gain"] == pytest.approx(uniform["agnostic_loss"] - agnostic["agnostic_loss"])
+    assert result["gain"] > 0.03
+    assert result["price"] > 0
+    accuracy = [audit["domains"][0]["accuracy"] for audit in (uniform, agnostic)]
+    assert accuracy[1] > accuracy[0]
+    assert 0.80 < uniform["pooled_metrics"]["accuracy"] < 0.84  # 82.1 % in the paper
+
+
+def test_demo_proves_its_model(demo: Any) -> None:
+    proof = demo[0]["certificate"]
+    assert 0 <= proof["gap"] <= 1e-6
+    assert proof["lower"] <= proof["upper"] + 1e-12
+
+
+def test_demo_writes_a_report(demo: Any) -> None:
+    result, folder = demo
+    assert result["files"] == {"report": str(folder / "report.html")}
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "non-doctorate" in page
+
+
+def test_demo_prints_a_table_and_without_plotly_says_what_to_install(
+    demo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anymix.cli.find_spec", lambda name: None)
+    shown = run("demo", "--out", tmp_path)
+    lines = [line.split() for line in shown.splitlines()]
+    losses = [audit["agnostic_loss"] for audit in demo[0]["audits"].values()]
+    row = next(line for line in lines if line[:2] == ["worst", "mixture"])
+    assert row[2:4] == [f"{loss:.4f}" for loss in losses]
+    assert ["doctorate", "181"] in [line[:2] for line in lines]
+    assert "Certificate (γ = " in shown
+    assert "Report: pip install 'anymix[report]'" in shown
+    assert list(tmp_path.iterdir()) == []

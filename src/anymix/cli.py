@@ -1,16 +1,18 @@
-"""The `anymix` command."""
+"""The `anymix` command: what people type, and what is printed. The work is done elsewhere."""
 
 import json
+import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
-from rich.table import Table
-from scipy.special import expit
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 import anymix as ax
 from anymix import datasets
@@ -21,14 +23,28 @@ app.add_typer(data, name="data")
 
 _Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+_File = Annotated[Path, typer.Argument(help="CSV, TSV or Parquet; CSV and TSV also as .gz.")]
+_Encoding = Annotated[str, typer.Option(help="Of the text in the files.")]
+_Report = Annotated[Path | None, typer.Option(dir_okay=False, help="Write this HTML page.")]
+_Mixtures = Annotated[
+    str,
+    typer.Option(
+        help="Mixtures to guard against: simplex (any), data (the table's own), chi2:2.0, "
+        "cvar:0.3, tv:0.2, or a .json file of mixtures or limits."
+    ),
+]
 
 
 def main() -> None:
     """Run the command; a user's error is one line and exit code 1, never a traceback."""
     try:
         app()
+    except BrokenPipeError:  # the reader, say `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (ValueError, OSError) as error:
-        Console(stderr=True).print(f"error: {error}", style="red", markup=False, highlight=False)
+        line = " ".join(str(error).split())
+        typer.secho(f"error: {line}", fg="red", err=True)
         sys.exit(1)
 
 
@@ -52,103 +68,331 @@ def _options(
 
 @app.command()
 def demo(
-    out: Annotated[
-        Path, typer.Option(file_okay=False, help="Folder for the picture.", show_default=True)
-    ] = Path("demo"),
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for the report.")] = Path(
+        "demo"
+    ),
     quiet: _Quiet = False,
     as_json: _Json = False,
 ) -> None:
-    """Solve the paper's Proposition 1 and compare the uniform with the agnostic model.
+    """Adult: a model for the people as they are, and one for any mixture of two groups of them.
 
-    Domain D1 has only label 1, D2 has both labels half and half.
-    The model is one number: p0, the probability of label 0.
+    Who earns more than 50,000 dollars a year? The groups are people with a doctorate and all
+    others; 1 in 80 has one. The data are fetched when they are first needed.
 
-    Examples: `anymix demo`, `anymix demo --json`, `anymix demo --out pictures`.
+    Examples: `anymix demo`, `anymix demo --json`, `anymix demo --out pages`.
     """
-    problem = _proposition1()
-    uniform = ax.solve(problem, ax.Point([0.5, 0.5]), gamma=0.0)
-    agnostic = ax.solve(problem, ax.Simplex(2), gamma=0.0)
-    picture = _draw(uniform, agnostic, out)
+    from anymix.auditing import audit, compare
+
+    shown = not (quiet or as_json)
+    audits, models = {}, {}
+    with _steps(shown) as step:
+        step("fetching Adult")
+        adult = datasets.load_adult(progress=False)
+        for name, mixtures in (("uniform", _data_mixture), ("agnostic", None)):
+            step(f"{name} model")
+            models[name] = ax.AgnosticClassifierCV([1, 0.1, 0.01, 1e-3, 1e-4], mixtures=mixtures)
+            models[name].fit(adult.X, adult.y, domains=adult.domains)
+            said = models[name].predict_proba(adult.X_test)
+            audits[name] = audit(adult.y_test, said, adult.domains_test)
+    found = compare(audits["uniform"], audits["agnostic"], ("uniform", "agnostic"))
+    best, notes = models["agnostic"], [f"Judged on the {len(adult.y_test):,} test rows of Adult."]
+    page: str | None = None
+    if find_spec("plotly"):  # without it the rest is still worth showing
+        page = _write_report(out / "report.html", audits, "Adult: doctorate or not", best, notes)
+    training = _training(best, best.gamma_)
+    _print(found, {"report": page}, notes, shown, as_json, training)
+
+
+def _data_mixture(sizes: Any) -> ax.MixtureSet:
+    """Λ of standard training: the mixture of the data."""
+    return ax.Point(sizes / sizes.sum())
+
+
+# Tables ----------------------------------------------------------------------------------------
+
+
+class Task(StrEnum):
+    """What `anymix fit` can learn."""
+
+    AUTO = "auto"
+    CLASSIFY = "classify"
+    REGRESS = "regress"
+
+
+@app.command()
+def fit(
+    table: _File,
+    target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.")],
+    domain: Annotated[
+        list[str],
+        typer.Option(
+            "--domain", "-d", help="Column of the domains; several make all their combinations."
+        ),
+    ],
+    mixtures: _Mixtures = "simplex",
+    gamma: Annotated[str, typer.Option(help="Weight of ½‖w‖²: a number, or auto.")] = "auto",
+    task: Annotated[Task, typer.Option(help="By default, up to ten labels are classes.")] = (
+        Task.AUTO
+    ),
+    drop: Annotated[list[str] | None, typer.Option(help="Column not to learn from.")] = None,
+    min_rows: Annotated[int, typer.Option(min=1, help="Put domains with fewer rows together.")] = 1,
+    folds: Annotated[
+        int | None,
+        typer.Option(help="Judge by so many folds.", show_default="5, up to 20,000 rows"),
+    ] = None,
+    holdout: Annotated[
+        float | None,
+        typer.Option(help="Judge on this share of the rows.", show_default="0.25, beyond"),
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="Judge on the rows of this file.")] = None,
+    out: Annotated[Path | None, typer.Option(dir_okay=False, help="Save the model here.")] = None,
+    report: _Report = None,
+    encoding: _Encoding = "utf-8",
+    quiet: _Quiet = False,
+    as_json: _Json = False,
+) -> None:
+    """Fit the linear model that is best for the worst mixture of the domains of a table.
+
+    An ordinary model is fitted beside it, and both are judged on rows they have not seen. Numbers
+    are standardised, categories become 0/1 columns, missing values are marked. The model that is
+    saved is fitted to all rows; its certificate proves that none of its kind is better.
+
+    Examples: `anymix fit people.csv --target income --domain education --report report.html`,
+    `anymix fit people.csv -t income -d sex -d race --min-rows 50 --mixtures chi2:2.0`,
+    `anymix fit train.parquet -t price -d region --test test.parquet --out model.joblib --json`.
+    """
+    import joblib
+
+    from anymix.tables import fit_table, read_table
+
+    shown = not (quiet or as_json)
+    used = [target, *domain]
+    with _steps(shown) as step:
+        step(f"reading {table}")
+        found = fit_table(
+            read_table(table, encoding=encoding, keep=used),
+            target,
+            domain,
+            mixtures=mixtures,
+            gamma=None if gamma == "auto" else _number("--gamma", gamma),
+            task=task.value,
+            drop=drop or (),
+            min_rows=min_rows,
+            folds=folds,
+            holdout=holdout,
+            test=None if test is None else read_table(test, encoding=encoding, keep=used),
+            progress=step,
+        )
+    notes, estimator = [f"Judged on {found.judged_on}.", *found.notes], found.model.estimator
+    files: dict[str, str | None] = {}
+    if out is not None:
+        _replace(out, lambda path: joblib.dump(found.model, path))
+        files["model"] = str(out)
+    if report is not None:
+        title = f"{target} by {', '.join(domain)}"
+        files["report"] = _write_report(report, found.audits, title, estimator, notes)
+    _print(found.comparison, files, notes, shown, as_json, _training(estimator, found.gamma))
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{option} is {text!r}; give a number or auto") from None
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="Model of `anymix fit`, from a source you trust.")],
+    table: _File,
+    out: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="CSV to write; printed by default.")
+    ] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="Column of the table to copy.")] = None,
+    encoding: _Encoding = "utf-8",
+    quiet: _Quiet = False,
+) -> None:
+    """Predict the rows of a table with a saved model.
+
+    The columns are `prediction` and, for classes, `probability of ...` for each of them.
+
+    Examples: `anymix predict model.joblib new.csv --out predictions.csv --keep id`,
+    `anymix predict model.joblib new.csv | head`.
+    """
+    from anymix.tables import predict_table, read_table
+
+    fitted = _load(model)
+    frame = read_table(table, encoding=encoding, keep=keep or ())
+    predictions, notes = predict_table(fitted, frame, keep or ())
+    for note in [] if quiet else notes:
+        typer.echo(f"note: {note}", err=True)
+    if out is None:
+        predictions.to_csv(sys.stdout, index=False)
+    else:
+        _replace(out, lambda path: predictions.to_csv(path, index=False))
+
+
+@app.command("audit")
+def audit_table(
+    table: _File,
+    domain: Annotated[
+        list[str],
+        typer.Option("--domain", "-d", help="Column of the domains; several: combinations."),
+    ],
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="Column of what was true.")
+    ] = None,
+    prediction: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--prediction",
+            "-p",
+            help="Column of labels, values or probabilities; one for each class, in the order of "
+            "the sorted classes, for several.",
+        ),
+    ] = None,
+    losses: Annotated[
+        str | None, typer.Option(help="Column of each row's loss, instead of the two.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Prediction (or loss) column of another model to compare.")
+    ] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="zero_one, log, squared or absolute.", show_default="by kind")
+    ] = None,
+    mixtures: _Mixtures = "simplex",
+    confidence: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    report: _Report = None,
+    encoding: _Encoding = "utf-8",
+    quiet: _Quiet = False,
+    as_json: _Json = False,
+) -> None:
+    """How bad can a model get on some mixture of the domains? Needs its predictions only.
+
+    Examples: `anymix audit preds.csv --target y --prediction p --domain region`,
+    `anymix audit preds.csv -t y -p p_no -p p_yes -d sex -d race --report audit.html`,
+    `anymix audit preds.csv --losses nll --against old_nll -d language --mixtures cvar:0.3 --json`.
+    """
+    from anymix.auditing import compare
+    from anymix.tables import audit_frame, read_table
+
+    named = [*domain, *(prediction or ()), *(c for c in (target, losses, against) if c)]
+    audits = audit_frame(
+        read_table(table, encoding=encoding, keep=named),
+        domain,
+        target=target,
+        prediction=prediction or (),
+        losses=losses,
+        against=against,
+        loss=loss,
+        mixtures=mixtures,
+        confidence=confidence,
+    )
+    files: dict[str, str | None] = {}
+    if report is not None:
+        files["report"] = _write_report(report, audits, f"Audit of {table.name}", None, [])
+    first, *second = audits
+    found: Any = audits[first]
+    if second:
+        found = compare(found, audits[second[0]], (first, second[0]))
+    _print(found, files, [], not (quiet or as_json), as_json, {})
+
+
+# What all of them print and write --------------------------------------------------------------
+
+
+@contextmanager
+def _steps(shown: bool) -> Iterator[Callable[[str], None]]:
+    """A bar on the terminal, to be told what is done next."""
+    console = Console(stderr=True)
+    columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    disable = not (shown and console.is_terminal)
+    with Progress(*columns, console=console, transient=True, disable=disable) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda description: bar.update(task, description=description)
+
+
+def _print(
+    found: Any,  # Audit or Comparison
+    files: dict[str, str | None],
+    notes: list[str],
+    shown: bool,
+    as_json: bool,
+    training: dict[str, Any],
+) -> None:
     if as_json:
-        typer.echo(json.dumps(_as_dict(uniform, agnostic, picture), indent=2))
-    elif not quiet:
-        _print_demo(uniform, agnostic, picture)
+        result = found.to_dict() | training | {"files": files, "notes": notes}
+        typer.echo(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False))
+    if not shown:
+        return
+    console = Console(highlight=False)
+    console.print(found)
+    console.print(found.summary(), markup=False)
+    if training:
+        proof = training["certificate"]
+        console.print(
+            f"Certificate (γ = {training['gamma']:.3g}): on the rows fitted no model of this kind "
+            f"has an objective below {proof['lower']:.6f}; this one has {proof['upper']:.6f} "
+            f"(gap {proof['gap']:.1e})."
+        )
+    for note in notes:
+        console.print(f"Note: {note}", markup=False)
+    for name, path in files.items():
+        shown_path = path or "pip install 'anymix[report]' to have one"
+        console.print(f"{name.capitalize()}: {shown_path}", soft_wrap=True, markup=False)
 
 
-def _proposition1() -> ax.LinearDomains:
-    """D1(x, 1) = 1 and D2(x, 0) = D2(x, 1) = ½, equal sizes, no features but the intercept."""
-    return ax.LinearDomains(np.zeros((4, 1)), y=[1, 1, 0, 1], domains=["D1", "D1", "D2", "D2"])
-
-
-def _p0(solution: ax.Solution) -> float:
-    return float(expit(-solution.w[-1]))
-
-
-def _as_dict(uniform: ax.Solution, agnostic: ax.Solution, picture: Path | None) -> dict[str, Any]:
-    def describe(solution: ax.Solution) -> dict[str, Any]:
-        return {
-            "p0": _p0(solution),
-            "domain_losses": {"D1": solution.domain_losses[0], "D2": solution.domain_losses[1]},
-            "average_loss": float(np.mean(solution.domain_losses)),
-            "agnostic_loss": float(np.max(solution.domain_losses)),
-            "mixture": solution.mixture.tolist(),
-        }
-
-    proof = agnostic.certificate
+def _training(estimator: Any, gamma: float) -> dict[str, Any]:
+    proof = estimator.certificate_
     return {
-        "uniform": describe(uniform),
-        "agnostic": describe(agnostic),
+        "gamma": gamma,
+        "training_mixture": estimator.mixture_.tolist(),
         "certificate": {"lower": proof.lower, "upper": proof.upper, "gap": proof.gap},
-        "picture": None if picture is None else str(picture),
     }
 
 
-def _print_demo(uniform: ax.Solution, agnostic: ax.Solution, picture: Path | None) -> None:
-    table = Table(title="Proposition 1: D1 is always label 1, D2 is label 0 or 1, half and half")
-    table.add_column("trained for")
-    for heading in ("p0", "loss on D1", "loss on D2", "average", "worst mixture"):
-        table.add_column(heading, justify="right")
-    for name, solution in (("uniform mixture", uniform), ("any mixture", agnostic)):
-        losses = solution.domain_losses  # (2,)
-        numbers = (_p0(solution), *losses, losses.mean(), losses.max())
-        table.add_row(name, *(f"{number:.4f}" for number in numbers))
+def _write_report(path: Path, audits: Any, title: str, estimator: Any, notes: list[str]) -> str:
+    from anymix.reporting import report
 
-    proof = agnostic.certificate
-    gain = uniform.domain_losses.max() - agnostic.domain_losses.max()
-    console = Console(highlight=False)
-    console.print(table)
-    console.print(
-        f"The worst mixture costs the uniform model {gain:.4f} more (log(4/√3) against log 2).\n"
-        f"Certificate: no model has a worst case below {proof.lower:.8f},\n"
-        f"and this one reaches {proof.upper:.8f} (gap {proof.gap:.1e})."
-    )
-    if picture is None:
-        console.print("For the picture: pip install 'anymix[report]'", markup=False)
-    else:
-        console.print(f"Picture: {picture}", soft_wrap=True)
+    training = {}
+    if estimator is not None:
+        training = {
+            "certificate": estimator.certificate_,
+            "history": estimator.history_,
+            "mixture": estimator.mixture_,
+        }
+    return str(report(audits, path, title=title, notes=notes, **training))
 
 
-def _draw(uniform: ax.Solution, agnostic: ax.Solution, folder: Path) -> Path | None:
-    """Loss of both models along the line of mixtures λ = (1 − t, t); None without matplotlib."""
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file next to the path and put it there: never half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        from matplotlib.figure import Figure  # not pyplot: no window, no global state
-    except ImportError:
-        return None
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.subplots()
-    lines = ((uniform, "uniform", "tab:orange"), (agnostic, "agnostic", "tab:blue"))
-    for solution, name, color in lines:
-        losses = solution.domain_losses  # at λ = (1, 0) and (0, 1); L(w, λ) is linear between
-        label = f"{name} model, worst case {losses.max():.4f}"
-        axes.plot([0, 1], losses, "o-", color=color, label=label, clip_on=False)
-    axes.set(xlabel="share of D2 in the target mixture", ylabel="loss", xlim=(0, 1), ylim=(0, None))
-    axes.set_title("Loss on every mixture of the two domains")
-    axes.legend(loc="lower right", frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "proposition1.png"
-    figure.savefig(path, dpi=150)
-    return path
+        write(part)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _load(path: Path) -> Any:
+    import joblib
+
+    from anymix.tables import TableModel
+
+    try:
+        model = joblib.load(path)
+    except FileNotFoundError:
+        raise ValueError(
+            f"{path} is not there; give a model that `anymix fit --out` saved"
+        ) from None
+    except Exception as error:  # whatever a file of another kind makes of the reader
+        raise ValueError(f"{path} is no saved model ({type(error).__name__})") from None
+    if not isinstance(model, TableModel):
+        raise ValueError(
+            f"{path} holds a {type(model).__name__}; give a model of `anymix fit --out`"
+        )
+    return model
 
 
 # The paper's tables ----------------------------------------------------------------------------

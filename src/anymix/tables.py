@@ -1,0 +1,1016 @@
+"""Tables as people have them: read from a file, made into numbers, fitted and judged.
+
+A file becomes a pandas frame of numbers and categories; `Features` learns from it how columns
+become numbers; `fit_table` fits the agnostic model with an ordinary one beside it and audits both
+on rows they have not seen. Every fault of a file is a ValueError of one line.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import gzip
+import json
+import math
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from anymix.auditing import Audit, Comparison, audit, compare, intersections
+from anymix.certificates import Certificate
+from anymix.domains import LinearDomains
+from anymix.estimators import AgnosticClassifier, AgnosticRegressor
+from anymix.exact import solve
+from anymix.fitting import overfit_message
+from anymix.losses import SquaredError
+from anymix.mixtures import Box, Chi2Ball, Hull, MixtureSet, Point, Simplex, TVBall, cvar
+from anymix.reading import encode
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+Part = Rows | slice  # rows by number, or a stretch of them
+Split = tuple[Part, Part]  # to fit, to judge on
+
+__all__ = [
+    "Features",
+    "TableFit",
+    "TableModel",
+    "domain_labels",
+    "fit_table",
+    "mixture_set",
+    "read_table",
+]
+
+CHUNK = 20_000  # rows read at a time
+MOST_LEVELS = 100  # categories of a column that get a number of their own
+MANY_LEVELS = 5_000  # a column of more is names or numbers of records, not categories
+MOST_DOMAINS = 1_000
+ROWS_TO_CHOOSE = 10_000  # rows on which γ is chosen, about
+ROWS_TO_FOLD = 20_000  # up to here every row is held out once, beyond it a quarter of them
+GAMMAS = (1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5)
+MISSING, OTHER = "(missing)", "(other)"
+
+
+# Files -----------------------------------------------------------------------------------------
+
+
+def read_table(path: str | Path, *, encoding: str = "utf-8", keep: Sequence[str] = ()) -> Any:
+    """A CSV, TSV or Parquet file, gzipped or not, as a pandas frame of numbers and categories.
+
+    A column is numbers if all its entries are; empty cells, NA, NaN, null and ? are missing.
+    Columns of more than 5,000 different strings are left out unless `keep` names them; their names
+    are in `frame.attrs["left_out"]`. Read in pieces: the memory needed is that of the result.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path} is not a file; give the path of a CSV, TSV or Parquet file")
+    strings: set[str] = set()
+    while True:
+        try:
+            return _frame(path, *_source(path, encoding, strings), keep)
+        except _MixedError as error:  # seen late: read that column as strings from the start
+            strings.add(str(error))
+
+
+class _MixedError(Exception):
+    """A column whose chunks are of two types."""
+
+
+def _pandas() -> Any:
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ValueError(
+            "reading tables needs pandas, which is not installed; pip install 'anymix[report]'"
+        ) from None
+    return pd
+
+
+def _source(path: Path, encoding: str, strings: set[str]) -> tuple[int, Iterator[Any]]:
+    """Number of rows, and the rows in chunks."""
+    kind = "".join(path.suffixes[-2:]).lower().removesuffix(".gz").split(".")[-1]
+    if kind in ("parquet", "pq"):
+        return _parquet_rows(path), _parquet_chunks(path)
+    if kind not in ("csv", "tsv", "tab", "txt"):
+        raise ValueError(
+            f"{path} is of no known kind; files that end in .csv, .tsv, .txt (each also with .gz) "
+            "or .parquet can be read"
+        )
+    separator, n = _check_lines(path, encoding)
+    return n, _text_chunks(path, separator, encoding, strings)
+
+
+def _parquet_rows(path: Path) -> int:
+    with _parquet(path) as file:
+        n = int(file.metadata.num_rows)
+    if n == 0:
+        raise ValueError(f"{path} has columns but no rows; add some")
+    return n
+
+
+def _parquet_chunks(path: Path) -> Iterator[Any]:
+    with _parquet(path) as file:
+        for batch in file.iter_batches(batch_size=CHUNK):
+            yield batch.to_pandas()
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Any]:
+    try:
+        from pyarrow import ArrowInvalid  # type: ignore[import-untyped]
+        from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
+    except ImportError:
+        raise ValueError(f"{path} is Parquet, which needs pyarrow; pip install pyarrow") from None
+    try:
+        with ParquetFile(path) as file:
+            yield file
+    except (ArrowInvalid, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} is no Parquet file ({reason}); write it anew") from None
+
+
+def _text_chunks(path: Path, separator: str, encoding: str, strings: set[str]) -> Iterator[Any]:
+    yield from _pandas().read_csv(
+        path,
+        sep=separator,
+        chunksize=CHUNK,
+        dtype=dict.fromkeys(strings, str),
+        na_values=["?"],
+        skipinitialspace=True,
+        low_memory=False,  # else one chunk may have several types
+        encoding="utf-8-sig" if encoding == "utf-8" else encoding,
+    )
+
+
+@contextmanager
+def _text(path: Path, encoding: str) -> Iterator[IO[str]]:
+    """The open file; faults of its bytes become one line."""
+    codec = "utf-8-sig" if encoding == "utf-8" else encoding
+    try:
+        opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
+        with opened(path, "rt", encoding=codec, newline="") as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not {encoding.upper()} (byte 0x{error.object[error.start]:02x}: "
+            f"{error.reason}); pass its encoding, say --encoding latin-1, or convert it"
+        ) from None
+    except LookupError:
+        raise ValueError(
+            f"encoding is {encoding!r}, which Python does not know; try utf-8"
+        ) from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path} is a damaged gzip file ({error}); compress it anew") from None
+
+
+def _check_lines(path: Path, encoding: str) -> tuple[str, int]:
+    """The separator and the number of rows.
+
+    Refuses what pandas would silently repair: rows too short, two columns of one name.
+    """
+    with _text(path, encoding) as file:
+        first = file.readline()
+        if not first.strip():
+            raise ValueError(f"{path} is empty; give a table whose first line names the columns")
+        separator = max(",;\t|", key=first.count)
+        file.seek(0)
+        lines = csv.reader(file, delimiter=separator, skipinitialspace=True)
+        try:
+            return separator, _check_rows(path, lines)
+        except csv.Error as error:
+            raise ValueError(
+                f"{path}, line {lines.line_num}: {error}; look for a quote that is not closed, or "
+                "for a file that is no text"
+            ) from None
+
+
+def _check_rows(path: Path, lines: Any) -> int:
+    names = next(lines)
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"{path} has two columns named {twice[0]!r}; rename one of them")
+    width, n = len(names), 0
+    for row in lines:
+        if len(row) != width and row:
+            raise ValueError(
+                f"{path}, line {lines.line_num}: {len(row)} fields, but the header has {width}; "
+                "correct the line, or quote fields that hold the separator"
+            )
+        n += bool(row)
+    if n == 0:
+        raise ValueError(f"{path} has a header but no rows; add some")
+    return n
+
+
+def _frame(path: Path, n: int, chunks: Iterator[Any], keep: Sequence[str]) -> Any:
+    """The chunks as one frame, with room for n rows from the start."""
+    columns: dict[str, _Column] = {}
+    left_out: set[str] = set()
+    for chunk in chunks:
+        for name in chunk.columns:
+            if name in left_out:
+                continue
+            found = columns.setdefault(name, _Column(str(name), n))
+            found.add(chunk[name])
+            if len(found.known) > MANY_LEVELS and name not in keep:
+                left_out.add(name)
+                del columns[name]
+    frame = _pandas().DataFrame({c.name: c.finished() for c in columns.values()}, copy=False)
+    frame.attrs = {"path": str(path), "left_out": sorted(left_out)}
+    return frame
+
+
+class _Column:
+    """A column while its chunks come: numbers, or codes of strings with −1 for missing ones."""
+
+    def __init__(self, name: str, n: int) -> None:
+        self.name, self.n, self.filled = name, n, 0
+        self.values: NDArray[Any] | None = None  # made when the first value tells the type
+        self.known: dict[str, int] = {}
+        self.whole = True
+
+    def add(self, chunk: Any) -> None:
+        rows = slice(self.filled, self.filled + len(chunk))
+        self.filled = rows.stop
+        if chunk.isna().all():
+            return
+        numeric = chunk.dtype.kind in "iuf"
+        if self.values is None:
+            self.values = np.full(self.n, np.nan) if numeric else np.full(self.n, -1, np.int32)
+        if numeric != (self.values.dtype.kind == "f"):
+            raise _MixedError(self.name)
+        self.values[rows] = chunk.to_numpy(np.float64) if numeric else self._codes(chunk)
+        self.whole &= chunk.dtype.kind in "iu"
+
+    def _codes(self, chunk: Any) -> NDArray[np.int32]:
+        codes, distinct = _pandas().factorize(chunk)
+        places = [self.known.setdefault(str(v), len(self.known)) for v in distinct]
+        return np.asarray(np.array([*places, -1], dtype=np.int32)[codes])
+
+    def finished(self) -> Any:
+        """Whole numbers as such; strings as categories, sorted."""
+        if self.values is None:
+            return np.full(self.filled, np.nan)
+        values = self.values[: self.filled]
+        if values.dtype.kind == "f":
+            some_missing = not self.whole or bool(np.isnan(values).any())
+            return values if some_missing else values.astype(np.int64)
+        levels = sorted(self.known)
+        place = np.full(len(levels) + 1, -1, dtype=np.int32)
+        place[[self.known[level] for level in levels]] = np.arange(len(levels))
+        return _pandas().Categorical.from_codes(place[values], categories=levels)
+
+
+def column(frame: Any, name: str) -> Any:
+    """A column of the frame, or an error that names those there are."""
+    if name in frame.columns:
+        return frame[name]
+    path = frame.attrs.get("path", "the table")
+    if name in frame.attrs.get("left_out", ()):
+        raise ValueError(f"column {name!r} of {path} has over {MANY_LEVELS:,} different strings")
+    near = difflib.get_close_matches(name, list(frame.columns), 1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else "it has " + ", ".join(frame.columns[:20])
+    raise ValueError(f"{path} has no column {name!r}; {hint}")
+
+
+# Columns as numbers ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Number:
+    """(x − mean)/scale, the median for a missing x, and if some were missing a 0/1 column too."""
+
+    name: str
+    median: float
+    mean: float
+    scale: float
+    has_missing: bool
+
+    @property
+    def titles(self) -> list[str]:
+        """Names of the columns made."""
+        return [self.name, f"{self.name}={MISSING}"][: 1 + self.has_missing]
+
+    def entries(self, column: Any) -> Iterator[tuple[Array, NDArray[np.int32]]]:
+        """Values (n,) and the columns, counted from this one's first, they stand in."""
+        x = _numbers(self.name, column)
+        missing = np.isnan(x)
+        x[missing] = self.median
+        x -= self.mean
+        x /= self.scale
+        yield x, np.zeros(len(x), dtype=np.int32)
+        if self.has_missing:
+            yield missing.astype(np.float64), np.ones(len(x), dtype=np.int32)
+
+
+@dataclass(frozen=True)
+class Category:
+    """A 0/1 column for each level; a level not seen in training is all zeros, or `(other)`."""
+
+    name: str
+    levels: tuple[str, ...]
+
+    @property
+    def titles(self) -> list[str]:
+        """Names of the columns made."""
+        return [f"{self.name}={level}" for level in self.levels]
+
+    def unseen(self, column: Any) -> list[str]:
+        """Levels of which nothing was learnt."""
+        codes, names = _level_codes(column)
+        return sorted({names[k] for k in np.unique(codes)} - set(self.levels))
+
+    def entries(self, column: Any) -> Iterator[tuple[Array, NDArray[np.int32]]]:
+        """Values (n,) and the columns, counted from this one's first, they stand in."""
+        codes, names = _level_codes(column)
+        place = {level: k for k, level in enumerate(self.levels)}
+        other = place.get(OTHER, -1)
+        where = np.array([place.get(name, other) for name in names], dtype=np.int32)[codes]
+        yield (where >= 0).astype(np.float64), np.maximum(where, 0)
+
+
+def _numbers(name: str, column: Any) -> Array:
+    """A copy of the column as float64."""
+    if column.dtype.kind not in "iufb":
+        levels = [str(v) for v in column.dropna().unique()[:3]]
+        raise ValueError(
+            f"column {name!r} holds numbers in training but here {', '.join(levels)}; correct them"
+        )
+    return np.array(column.to_numpy(dtype=np.float64, na_value=math.nan))
+
+
+def _level_codes(column: Any) -> tuple[NDArray[np.intp], list[str]]:
+    """Every row's level, the last one being `(missing)`; 7 and 7.0 are the level '7'."""
+    codes, names = _pandas().factorize(column)
+    titles = [str(int(v)) if isinstance(v, float) and v.is_integer() else str(v) for v in names]
+    return np.where(codes < 0, len(titles), codes), [*titles, MISSING]
+
+
+@dataclass(frozen=True)
+class Features:
+    """How the columns of a table become the columns of X: numbers to scale, categories to code.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"age": [30, 40, None], "city": ["Oslo", "Rome", "Oslo"]})
+    >>> features, notes = Features.learn(table, ["age", "city"])
+    >>> features.titles
+    ['age', 'age=(missing)', 'city=Oslo', 'city=Rome']
+    >>> features.transform(table).round(2)
+    array([[-1.22,  0.  ,  1.  ,  0.  ],
+           [ 1.22,  0.  ,  0.  ,  1.  ],
+           [ 0.  ,  1.  ,  1.  ,  0.  ]])
+    >>> notes
+    ["'age': 1 missing value, set to the median and marked"]
+    """
+
+    columns: tuple[Number | Category, ...]
+
+    @property
+    def titles(self) -> list[str]:
+        """Names of the columns of X."""
+        return [title for column in self.columns for title in column.titles]
+
+    @staticmethod
+    def learn(frame: Any, names: Sequence[str]) -> tuple[Features, list[str]]:
+        """The features of the named columns, and what was done to missing and useless ones."""
+        learnt = [_learn(name, frame[name]) for name in names]
+        notes = [note for _, note in learnt if note]
+        columns = tuple(column for column, _ in learnt if column is not None)
+        if not columns:
+            raise ValueError("the table has no column to learn from, besides target and domains")
+        return Features(columns), notes
+
+    def unseen(self, frame: Any) -> list[str]:
+        """A note on each column that has levels of which nothing was learnt."""
+        categories = [c for c in self.columns if isinstance(c, Category) and OTHER not in c.levels]
+        found = {c.name: c.unseen(column(frame, c.name)) for c in categories}
+        return [
+            f"{name!r}: {len(levels)} level(s) that the training had not, such as {levels[0]!r}"
+            for name, levels in found.items()
+            if levels
+        ]
+
+    def transform(self, frame: Any, order: Rows | None = None) -> Any:
+        """X (n, d), its rows in `order`: dense if few entries would be 0, else CSR.
+
+        CSR has one entry in each row for each 0/1 column, 0 for a missing indicator.
+        """
+        rows: Any = slice(None) if order is None else order
+        n, d = len(frame), len(self.titles)
+        width = sum(len(c.titles) if isinstance(c, Number) else 1 for c in self.columns)
+        dense = d <= 1.5 * width
+        X = np.zeros((n, d)) if dense else np.empty((n, width))
+        places = np.empty((0 if dense else n, width), dtype=np.int32)
+        first = entry = 0
+        for c in self.columns:
+            for values, where in c.entries(column(frame, c.name)):
+                if dense:
+                    X[np.arange(n), first + where[rows]] = values[rows]
+                else:
+                    X[:, entry], places[:, entry] = values[rows], first + where[rows]
+                entry += 1
+            first += len(c.titles)
+        if dense:
+            return X
+        ends = np.arange(0, n * width + 1, width, dtype=np.int32 if n * width < 2**31 else np.int64)
+        return sparse.csr_array((X.ravel(), places.ravel(), ends), shape=(n, d))
+
+
+def _learn(name: str, column: Any) -> tuple[Number | Category | None, str]:
+    missing = int(column.isna().sum())
+    some = f"{missing:,} missing value{'s' * (missing > 1)}"
+    if missing == len(column):
+        return None, f"{name!r}: left out, it is empty"
+    if column.dtype.kind in "iuf":
+        number = _learn_number(name, column, missing > 0)
+        if number is None:
+            return None, f"{name!r}: left out, it is constant"
+        return number, f"{name!r}: {some}, set to the median and marked" if missing else ""
+    codes, names = _level_codes(column)
+    counts = np.bincount(codes, minlength=len(names))
+    order = sorted(np.flatnonzero(counts), key=lambda k: (-counts[k], names[k]))
+    if len(order) == 1:
+        return None, f"{name!r}: left out, it is constant"
+    if len(order) > MOST_LEVELS and counts[order[0]] < 3:
+        return None, f"{name!r}: left out, nearly every row has a value of its own"
+    levels = sorted(names[k] for k in order[:MOST_LEVELS])
+    notes = [f"{some}, a level of their own"] if missing else []
+    if len(order) > MOST_LEVELS:
+        levels.append(OTHER)
+        notes.append(f"the rarest {len(order) - MOST_LEVELS:,} of {len(order):,} levels are one")
+    return Category(name, tuple(levels)), f"{name!r}: {'; '.join(notes)}" if notes else ""
+
+
+def _learn_number(name: str, column: Any, has_missing: bool) -> Number | None:
+    x = _numbers(name, column)
+    if np.isinf(x).any():
+        raise ValueError(f"column {name!r} has infinite values; correct them or leave them empty")
+    median = float(np.nanmedian(x))
+    x[np.isnan(x)] = median
+    scale = float(x.std())
+    if scale <= 1e-12 * float(np.abs(x).max()):
+        return Number(name, median, median, 1.0, True) if has_missing else None
+    return Number(name, median, float(x.mean()), scale, has_missing)
+
+
+# Domains, mixtures and targets -----------------------------------------------------------------
+
+
+def domain_labels(frame: Any, names: Sequence[str]) -> NDArray[Any]:
+    """The domain of every row, (n,): a column's value, or the combination of several columns'.
+
+    >>> import pandas as pd
+    >>> domain_labels(pd.DataFrame({"sex": ["F", "M"], "age": [30, None]}), ["sex", "age"])
+    array(['sex=F, age=30', 'sex=M, age=(missing)'], dtype=object)
+    """
+    columns = {name: _domain_column(name, column(frame, name)) for name in names}
+    return np.asarray(intersections(columns, len(frame))[0])
+
+
+def _domain_column(name: str, values: Any) -> NDArray[Any]:
+    if values.dtype.kind in "iu":
+        return np.asarray(values)
+    codes, names = _level_codes(values)
+    if len(names) > MOST_DOMAINS + 1:
+        raise ValueError(
+            f"column {name!r} has {len(names) - 1:,} different values; a domain column has at most "
+            f"{MOST_DOMAINS:,}: group its values first"
+        )
+    return np.array(names, dtype=object)[codes]
+
+
+def merge_small(labels: NDArray[Any], min_rows: int) -> tuple[NDArray[Any], list[str]]:
+    """Domains below `min_rows` rows put together as '(other)', and their names.
+
+    >>> merge_small(np.array(["a", "b", "b", "c"]), 2)
+    (array(['(other)', 'b', 'b', '(other)'], dtype=object), ['a', 'c'])
+    """
+    names, codes = encode("domains", labels, len(labels))
+    small = np.bincount(codes) < min_rows
+    if not small.any():
+        return labels, []
+    titles = np.array(
+        [OTHER if few else str(name) for name, few in zip(names.tolist(), small, strict=True)],
+        object,
+    )
+    return titles[codes], [str(name) for name in names[small].tolist()]
+
+
+def mixture_set(text: str, names: Iterable[Any], sizes: Any) -> MixtureSet:
+    """Λ as people write it: simplex, data, chi2:R, cvar:A, tv:R, or a JSON file.
+
+    The file holds a mixture {"north": 0.3, "south": 0.7}, a list of them (all mixtures between), or
+    limits {"lower": {"north": 0.2}, "upper": {"north": 0.6}}; a domain not named has 0, or 0 and 1.
+
+    >>> mixture_set("cvar:0.5", ["north", "south"], [10, 30])
+    Box(lower=[0., 0.], upper=[0.5, 1. ])
+    """
+    kind, _, number = text.partition(":")
+    m = np.asarray(sizes, dtype=np.float64)
+    if kind in ("simplex", "data") and not number:
+        return Simplex(len(m)) if kind == "simplex" else Point(m / m.sum())
+    if kind in ("chi2", "cvar", "tv"):
+        try:
+            value = float(number)
+        except ValueError:
+            raise ValueError(f"mixtures is {text!r}; give a number, as in {kind}:0.5") from None
+        made: dict[str, Callable[[], MixtureSet]] = {
+            "chi2": lambda: Chi2Ball(m, value),
+            "cvar": lambda: cvar(m / m.sum(), value),
+            "tv": lambda: TVBall(m / m.sum(), value),
+        }
+        return made[kind]()
+    if text.endswith(".json"):
+        return _mixtures_of_file(Path(text), [str(name) for name in names])
+    raise ValueError(
+        f"mixtures is {text!r}; give simplex, data, chi2:2.0, cvar:0.3, tv:0.2 or a .json file"
+    )
+
+
+def _mixtures_of_file(path: Path, names: list[str]) -> MixtureSet:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read as JSON ({error}); correct it") from None
+    if isinstance(found, dict) and set(found) <= {"lower", "upper"} and found:
+        lower = _shares(path, found.get("lower", {}), names, 0.0)
+        return Box(lower, _shares(path, found.get("upper", {}), names, 1.0))
+    if isinstance(found, dict):
+        return Point(_shares(path, found, names, 0.0))
+    if isinstance(found, list) and found:
+        return Hull([_shares(path, mixture, names, 0.0) for mixture in found])
+    raise ValueError(f'{path} holds no mixture; write {{"{names[0]}": 1.0}} or a list of such')
+
+
+def _shares(path: Path, mixture: Any, names: list[str], other: float) -> Array:
+    shares = mixture.values() if isinstance(mixture, dict) else [None]
+    if not all(isinstance(share, int | float) for share in shares):
+        raise ValueError(f'{path} has {str(mixture)[:60]!r}; write shares, {{"{names[0]}": 1.0}}')
+    unknown = [name for name in mixture if name not in names]
+    if unknown:
+        raise ValueError(
+            f"{path} names the domain {unknown[0]!r}, which the table has not; it has "
+            + ", ".join(names[:20])
+        )
+    return np.array([mixture.get(name, other) for name in names], dtype=np.float64)
+
+
+def target_column(frame: Any, name: str, task: str) -> tuple[NDArray[Any], str]:
+    """The target and the task: to classify strings or up to ten whole numbers, else to regress."""
+    values = column(frame, name)
+    numeric, distinct = values.dtype.kind in "iuf", values.nunique()
+    if distinct < 2:
+        raise ValueError(
+            f"column {name!r} is constant ({values.iloc[0]}): there is nothing to learn; name "
+            "another target"
+        )
+    if task == "auto":
+        few = not numeric or (distinct <= 10 and bool((values % 1 == 0).all()))
+        task = "classify" if few else "regress"
+    if task == "classify":
+        return _domain_column(name, values), task
+    if not numeric:
+        raise ValueError(
+            f"column {name!r} has strings such as {str(values.iloc[0])!r}; regression needs numbers"
+        )
+    return np.asarray(values.to_numpy(dtype=np.float64)), task
+
+
+# Fitting ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A fitted model that takes tables: `predict` and `predict_proba` of a frame's rows."""
+
+    features: Features
+    estimator: Any  # AgnosticClassifier or AgnosticRegressor
+    target: str
+    domains: tuple[str, ...]
+
+    @property
+    def classes(self) -> NDArray[Any] | None:
+        """The classes in the order of `predict_proba`; None in regression."""
+        return getattr(self.estimator, "classes_", None)
+
+    def predict(self, frame: Any) -> NDArray[Any]:
+        """The most probable class or the value of every row, (n,)."""
+        return np.asarray(self.estimator.predict(self.features.transform(frame)))
+
+    def predict_proba(self, frame: Any) -> Array:
+        """Probabilities of the classes, (n, K)."""
+        return np.asarray(self.estimator.predict_proba(self.features.transform(frame)))
+
+
+@dataclass(frozen=True, eq=False)
+class TableFit:
+    """The model for any mixture, fitted to all rows, and how it does beside an ordinary one.
+
+    audits : {"ordinary": ..., "agnostic": ...}, of rows that the models judged had not seen.
+    judged_on : which rows those are.
+    gamma : of the agnostic model.
+    notes : what was done to the table.
+    """
+
+    model: TableModel
+    audits: dict[str, Audit]
+    judged_on: str
+    gamma: float
+    notes: list[str]
+
+    @property
+    def certificate(self) -> Certificate:
+        """The proof that no model of this kind has a smaller objective on all rows."""
+        found: Certificate = self.model.estimator.certificate_
+        return found
+
+    @property
+    def comparison(self) -> Comparison:
+        """The agnostic model against the ordinary one."""
+        names = ("ordinary", "agnostic")
+        return compare(self.audits["ordinary"], self.audits["agnostic"], names)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """n rows as numbers, with the codes of their domains and classes."""
+
+    X: Any  # (n, d), dense or CSR
+    y: NDArray[Any]  # (n,), codes of the classes or numbers
+    d: NDArray[np.int32]  # (n,), codes of the domains
+    classes: NDArray[Any] | None
+    names: NDArray[Any]  # (p,), of the domains
+
+    def problem(self, part: Part) -> LinearDomains:
+        """These rows to learn from; the tables of categories among them much smaller."""
+        loss, classes = (SquaredError(), None) if self.classes is None else (None, self._places)
+        X, y, d = _take(self.X, part), self.y[part], self.d[part]
+        return LinearDomains(X, y, d, loss, classes=classes).merged()
+
+    @property
+    def _places(self) -> NDArray[np.intp] | None:
+        return None if self.classes is None else np.arange(len(self.classes))
+
+    def fitted(self, mixtures: MixtureSet, gamma: float, part: Part) -> tuple[Any, str | None]:
+        """The model for Λ, and a warning if it rests on few rows.
+
+        What `fit` of the estimators does, less the copies of the rows that it makes.
+        """
+        problem = self.problem(part)
+        solution = solve(problem, mixtures, gamma=gamma)
+        make: Any = AgnosticRegressor if self.classes is None else AgnosticClassifier
+        fitted = make(mixtures, gamma)
+        fitted.n_features_in_ = problem.n_features
+        fitted.domain_names_, fitted.classes_ = self.names, self.classes
+        losses = solution.domain_losses
+        fitted.agnostic_loss_ = float(mixtures.maximize(losses) @ losses)
+        fitted._keep(problem, solution)
+        return fitted, overfit_message(problem, self.names, solution, gamma, "squared")
+
+    def predict(self, estimator: Any, part: Part) -> Array:
+        """Values (n,) or probabilities (n, K)."""
+        predict = estimator.predict if self.classes is None else estimator.predict_proba
+        return np.asarray(predict(_take(self.X, part)))
+
+    def audit(self, predictions: Array, part: Part, mixtures: MixtureSet) -> Audit:
+        found = audit(
+            self.y[part],
+            predictions,
+            self.d[part],
+            mixtures=mixtures,
+            loss="squared" if self.classes is None else "log",
+            classes=self._places,
+        )
+        return replace(found, domain_names=tuple(self.names.tolist()))
+
+    def order(self, rows: Rows) -> Rows:
+        """By domain, then class, then chance: every j-th of them is a fair sample."""
+        turn = np.random.default_rng(0).permutation(len(rows))
+        classes = turn if self.classes is None else self.y[rows]
+        return rows[np.lexsort((turn, classes, self.d[rows]))]
+
+    def check(self, splits: Sequence[Split]) -> None:
+        """Each part to fit needs every domain and class; the parts held out, every domain."""
+        for part, _ in splits:
+            self._check("domain", self.d[part], self.names)
+            if self.classes is not None:
+                self._check("class", self.y[part], self.classes)
+        self._check("domain", np.concatenate([self.d[part] for _, part in splits]), self.names)
+
+    def _check(self, what: str, codes: NDArray[Any], names: NDArray[Any]) -> None:
+        counts = np.bincount(codes, minlength=len(names))
+        if counts.min() == 0:
+            how = "with --min-rows 30" if what == "domain" else "in the table"
+            raise ValueError(
+                f"{what} {str(names[np.argmin(counts)])!r} has too few rows to fit some and hold "
+                f"out others; put small ones together {how}, or leave them out"
+            )
+
+
+def _take(X: Any, part: Part) -> Any:
+    """Rows of X; a stretch of a CSR matrix is not copied."""
+    if not (isinstance(part, slice) and sparse.issparse(X)):
+        return X[part]
+    start, stop, _ = part.indices(X.shape[0])
+    ends = X.indptr[start : stop + 1]
+    inside = slice(ends[0], ends[-1])
+    shape = (stop - start, X.shape[1])
+    return sparse.csr_array((X.data[inside], X.indices[inside], ends - ends[0]), shape=shape)
+
+
+def fit_table(
+    frame: Any,
+    target: str,
+    domains: Sequence[str],
+    *,
+    mixtures: str = "simplex",
+    gamma: float | None = None,
+    task: str = "auto",
+    drop: Sequence[str] = (),
+    min_rows: int = 1,
+    folds: int | None = None,
+    holdout: float | None = None,
+    test: Any = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> TableFit:
+    """The model for any mixture of the domains of a frame, judged beside an ordinary one.
+
+    Parameters
+    ----------
+    frame, target, domains : the table, the column to predict, and the columns whose values (or
+        their combinations) are the domains. All other columns but `drop` are features.
+    mixtures : Λ, as `mixture_set` reads it.
+    gamma : weight of ½‖w‖²; None chooses it by the worst mixture's loss on rows held out.
+    task : "classify", "regress" or "auto".
+    min_rows : domains with fewer rows are put together.
+    folds, holdout, test : how to judge: so many folds, a share held out, or a frame of its own.
+        None of them is 5 folds, and beyond 20,000 rows a holdout of 0.25.
+    progress : called with a word on what comes next.
+
+    >>> import pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> x, region = rng.normal(size=400), rng.choice(["north", "south"], 400, p=[0.9, 0.1])
+    >>> z = np.where(region == "north", 3 * x, -3 * x)
+    >>> bought = np.where(z + rng.logistic(size=400) > 0, "yes", "no")
+    >>> table = pd.DataFrame({"x": x, "region": region, "bought": bought})
+    >>> found = fit_table(table, "bought", ["region"])
+    >>> {name: round(audit.agnostic_loss, 1) for name, audit in found.audits.items()}
+    {'ordinary': 1.5, 'agnostic': 0.7}
+    """
+    progress("preparing the columns")
+    frame, notes = _with_target(frame, target)
+    rows, merged = _labelled(frame, target, domains, task, min_rows)
+    used = {target, *domains, *drop}
+    features, more = Features.learn(frame, [name for name in frame.columns if name not in used])
+    notes += [f"{name!r}: left out, too many values" for name in frame.attrs.get("left_out", ())]
+    notes += more + [f"domain {name!r}: too small, now in {OTHER!r}" for name in merged]
+    n, sizes = len(rows.y), np.bincount(rows.d)
+    if test is None:
+        order, splits, judged_on = _splits(rows, folds, holdout)
+        X = features.transform(frame, order)
+        rows = replace(rows, X=X, y=rows.y[order], d=rows.d[order])
+        del order
+    else:
+        rows = replace(rows, X=features.transform(frame))
+        rows = _followed_by(rows, test, features, target, domains, set(merged))
+        splits, judged_on = [(slice(0, n), slice(n, len(rows.y)))], "the rows of the test file"
+    del frame  # may be large, and is not needed any more
+    rows.check(splits)
+    data, wanted = Point(sizes / sizes.sum()), mixture_set(mixtures, rows.names, sizes)
+    audits = {}
+    for name, Λ in (("ordinary", data), ("agnostic", wanted)):
+        predictions, gammas = _held_out(rows, Λ, splits, gamma, name, progress)
+        judged = np.concatenate([np.arange(len(rows.y))[part] for _, part in splits])
+        audits[name] = rows.audit(predictions, judged, wanted)
+    progress("agnostic model, all rows")
+    best = gammas[0] if len(gammas) == 1 else _choose_gamma(rows, wanted, slice(0, n))
+    estimator, warning = rows.fitted(wanted, best, slice(0, n))
+    model = TableModel(features, estimator, target, tuple(domains))
+    return TableFit(model, audits, judged_on, best, notes + ([warning] if warning else []))
+
+
+def _with_target(frame: Any, target: str) -> tuple[Any, list[str]]:
+    """The rows whose target is known, and a note on the others."""
+    missing = column(frame, target).isna()
+    count = int(missing.sum())
+    if count == 0:
+        return frame, []
+    if count == len(frame):
+        raise ValueError(f"column {target!r} is empty; there is nothing to learn")
+    return frame[~missing], [f"{target!r}: {count:,} rows without it, left out"]
+
+
+def _labelled(
+    frame: Any, target: str, domains: Sequence[str], task: str, min_rows: int
+) -> tuple[_Rows, list[str]]:
+    """Rows that lack X still, and the names of the domains put together."""
+    values, kind = target_column(frame, target, task)
+    labels, merged = merge_small(domain_labels(frame, domains), min_rows)
+    names, d = encode("domains", labels, len(labels))
+    if len(names) < 2:
+        raise ValueError(
+            f"there is one domain only, {str(names[0])!r}; name a domain column of two or more "
+            "values"
+        )
+    classes: NDArray[Any] | None = None
+    if kind == "classify":
+        classes, codes = encode("the target", values, len(values))
+        values = codes.astype(np.int32)
+    return _Rows(None, values, d.astype(np.int32), classes, names), merged
+
+
+def _followed_by(
+    rows: _Rows,
+    test: Any,
+    features: Features,
+    target: str,
+    domains: Sequence[str],
+    merged: set[str],
+) -> _Rows:
+    """The rows of a second table after the first's."""
+    test, _ = _with_target(test, target)
+    labels = [OTHER if str(v) in merged else v for v in domain_labels(test, domains).tolist()]
+    d = _places("domain", labels, rows.names)
+    values = column(test, target)
+    if rows.classes is None:
+        y: NDArray[Any] = _numbers(target, values)
+    else:
+        y = _places("class", _domain_column(target, values).tolist(), rows.classes)
+    X = features.transform(test)
+    stack: Any = sparse.vstack if sparse.issparse(rows.X) else np.vstack
+    return replace(
+        rows,
+        X=stack([rows.X, X]),
+        y=np.concatenate([rows.y, y]),
+        d=np.concatenate([rows.d, d]),
+    )
+
+
+def _places(what: str, labels: list[Any], names: NDArray[Any]) -> NDArray[np.int32]:
+    """The place of each label among the names; a label of the test file alone is refused."""
+    place = {str(name): k for k, name in enumerate(names.tolist())}
+    unknown = [label for label in labels if str(label) not in place]
+    if unknown:
+        raise ValueError(
+            f"{what} {str(unknown[0])!r} is only in the test file; add rows of it to the table "
+            "that is fitted, or leave it out of the test file"
+        )
+    return np.array([place[str(label)] for label in labels], dtype=np.int32)
+
+
+def _splits(rows: _Rows, folds: int | None, holdout: float | None) -> tuple[Rows, list[Split], str]:
+    """An order of the rows, parts of it to fit and to judge on, and what these are.
+
+    Fair to every domain and class. One part held out comes last, so that none need be copied.
+    """
+    n = len(rows.y)
+    if folds is not None and holdout is not None:
+        raise ValueError(f"folds is {folds} and holdout {holdout}; give one of them")
+    if folds is not None and not 2 <= folds <= n:
+        raise ValueError(f"folds is {folds}; give 2 to {n}, the number of rows")
+    if holdout is not None and not 0 < holdout < 1:
+        raise ValueError(f"holdout is {holdout}; give a share inside (0, 1)")
+    order = rows.order(np.arange(n))
+    if folds or (holdout is None and n <= ROWS_TO_FOLD):
+        folds = folds or 5
+        said = f"all rows, in {folds} parts, each predicted by models that had not seen it"
+        return order, _deal(np.arange(n), folds), said
+    held = np.diff(np.floor(np.arange(n + 1) * (holdout or 0.25))) > 0
+    k = n - int(held.sum())
+    order = np.concatenate([order[~held], order[held]])
+    return order, [(slice(0, k), slice(k, n))], f"{n - k:,} rows that the models had not seen"
+
+
+def _deal(order: Rows, folds: int) -> list[Split]:
+    turn = np.arange(len(order)) % folds
+    return [(order[turn != k], order[turn == k]) for k in range(folds)]
+
+
+def _held_out(
+    rows: _Rows,
+    mixtures: MixtureSet,
+    splits: Sequence[Split],
+    gamma: float | None,
+    name: str,
+    progress: Callable[[str], None],
+) -> tuple[Array, list[float]]:
+    """Predictions of all parts held out, and the γ of each split, or the one γ given."""
+    predictions: list[Array] = []
+    gammas = [] if gamma is None else [gamma]
+    for number, (part, held_out) in enumerate(splits, start=1):
+        progress(f"{name} model, part {number} of {len(splits)}")
+        if gamma is None:
+            gammas.append(_choose_gamma(rows, mixtures, part))
+        estimator, _ = rows.fitted(mixtures, gammas[-1], part)
+        predictions.append(rows.predict(estimator, held_out))
+    return np.concatenate(predictions), gammas
+
+
+def _choose_gamma(rows: _Rows, mixtures: MixtureSet, part: Part) -> float:
+    """The γ of least max_{λ∈Λ} Σ λ_k L_k, L_k on held-out thirds of a sample of the rows."""
+    sample = _sample(rows, part)
+    splits = _deal(sample, 3)
+    rows.check(splits)
+    p = len(rows.names)
+    total = np.zeros((len(GAMMAS), p))
+    for train, test in splits:
+        fit, solution = rows.problem(train), None
+        present = np.unique(rows.d[test])
+        judge = rows.problem(test)
+        for i, gamma in enumerate(GAMMAS):
+            solution = solve(fit, mixtures, gamma=gamma, start=solution)
+            total[i, present] += judge.losses(solution.w) * judge.sizes
+    means = total / np.bincount(rows.d[sample], minlength=p)
+    worst = [float(mixtures.maximize(losses) @ losses) for losses in means]
+    return GAMMAS[int(np.argmin(worst))]
+
+
+def _sample(rows: _Rows, part: Part) -> Rows:
+    """About 10,000 of the rows, evenly from every domain and class, 100 of each domain at least."""
+    order = rows.order(np.arange(len(rows.y))[part])
+    sizes = np.bincount(rows.d[part], minlength=len(rows.names))
+    wanted = np.ceil(sizes * min(1.0, ROWS_TO_CHOOSE / len(order)))
+    wanted = np.minimum(sizes, np.maximum(100, wanted)).astype(np.int64)
+    first = np.cumsum(sizes) - sizes
+    picks = [
+        start + np.arange(count) * size // count
+        for start, size, count in zip(first, sizes, wanted, strict=True)
+    ]
+    return np.asarray(order[np.concatenate(picks)])
+
+
+# Predicting and auditing -----------------------------------------------------------------------
+
+
+def predict_table(model: TableModel, frame: Any, keep: Sequence[str] = ()) -> tuple[Any, list[str]]:
+    """A frame of the columns to keep, `prediction` and the classes' probabilities; and notes."""
+    kept = {name: column(frame, name) for name in keep}
+    notes = model.features.unseen(frame)
+    if model.classes is None:
+        return _pandas().DataFrame(kept | {"prediction": model.predict(frame)}), notes
+    P = model.predict_proba(frame)
+    said = {"prediction": model.classes[np.argmax(P, axis=1)]}
+    shares = {f"probability of {name}": P[:, k] for k, name in enumerate(model.classes.tolist())}
+    return _pandas().DataFrame(kept | said | shares), notes
+
+
+def audit_frame(
+    frame: Any,
+    domains: Sequence[str],
+    *,
+    target: str | None = None,
+    prediction: Sequence[str] = (),
+    losses: str | None = None,
+    against: str | None = None,
+    loss: str | None = None,
+    mixtures: str = "simplex",
+    confidence: float = 0.95,
+) -> dict[str, Audit]:
+    """Audits of a table's predictions (or losses), by the names of their columns.
+
+    `against` is another model's column; its audit comes first, as the one to compare with.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"y": [1, 0, 1], "new": [1, 0, 0], "old": [0, 0, 0], "g": list("aab")})
+    >>> found = audit_frame(table, ["g"], target="y", prediction=["new"], against="old")
+    >>> {name: audit.agnostic_loss for name, audit in found.items()}
+    {'old': 1.0, 'new': 1.0}
+    """
+    if (losses is None) == (target is None or not prediction):
+        raise ValueError("give a target and a prediction, or else losses")
+    labels = {name: _domain_column(name, column(frame, name)) for name in domains}
+    names, codes = encode("domains", domain_labels(frame, domains), len(frame))
+    Λ = mixture_set(mixtures, names.tolist(), np.bincount(codes))
+    y = None if target is None or losses is not None else _entries(frame, [target])
+    models = [[against]] if against is not None else []
+    models.append([losses] if losses is not None else list(prediction))
+    return {
+        ", ".join(columns): audit(
+            y,
+            _entries(frame, columns),
+            sensitive_features=labels,
+            loss=loss,
+            mixtures=Λ,
+            confidence=confidence,
+        )
+        for columns in models
+    }
+
+
+def _entries(frame: Any, names: Sequence[str]) -> NDArray[Any]:
+    """A column, or several side by side, without gaps."""
+    for name in names:
+        missing = int(column(frame, name).isna().sum())
+        if missing:
+            raise ValueError(
+                f"column {name!r} has {missing:,} missing values; drop those rows or fill them in"
+            )
+    values = [np.asarray(frame[name]) for name in names]
+    return values[0] if len(values) == 1 else np.column_stack(values)
