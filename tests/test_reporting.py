@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import tempfile
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,16 @@ def test_the_words_say_worst_case_price_and_what_is_not_covered(tmp_path: Path) 
     assert "No value <was> missing." in words
 
 
+def test_a_mixture_in_words_adds_up() -> None:
+    found = two_models(6, lambda sizes: ax.cvar(sizes / sizes.sum(), 0.9))["plain"]
+    lam = found.worst_mixture
+    words = reporting._mixture_in_words(found, list(map(str, found.domain_names)))
+    shares = [float(share) for share in re.findall(r"([\d.]+)%", words)]
+    assert shares[:3] == pytest.approx(sorted(100 * lam, reverse=True)[:3], abs=0.0501)
+    assert sum(shares) == pytest.approx(100, abs=0.2)
+    assert words.endswith(" others")
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -259,6 +270,14 @@ def test_an_old_report_stays_if_the_new_one_fails(
     assert list(tmp_path.iterdir()) == [page]
 
 
+def test_the_new_file_is_made_beside_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere may be another disk, from which no file is renamed."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    assert report(two_models(2), tmp_path / "report.html").exists()
+
+
 def test_reports_replace_each_other(tmp_path: Path) -> None:
     page = report(two_models(2), tmp_path / "report.html", title="first")
     report(two_models(2), str(page), title="second")
@@ -317,6 +336,13 @@ def test_pictures_of_any_number_of_domains(tmp_path: Path, p: int, made: Any) ->
     p = len(next(iter(audits.values())).sizes)
     file = picture(audits, tmp_path / "losses.png", mixture=np.full(p, 1 / p), title="5 $ a_b $")
     assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_wide_interval_does_not_flatten_the_bars() -> None:
+    found = audit(None, [0.3, 0.2, 0.4], ["a", "b", "b"])
+    assert np.isinf(found.intervals[0]).all()
+    left = reporting._figure(reporting._checked(found), None, None).axes[0]
+    assert -0.61 < left.get_xlim()[0] <= 0 < 0.3 < left.get_xlim()[1] < 0.61
 
 
 def test_a_picture_shows_the_names_and_losses_as_drawn(tmp_path: Path) -> None:
