@@ -342,6 +342,8 @@ def test_a_wide_interval_does_not_flatten_the_bars() -> None:
     found = audit(None, [0.3, 0.2, 0.4], ["a", "b", "b"])
     assert np.isinf(found.intervals[0]).all()
     left = reporting._figure(reporting._checked(found), None, None).axes[0]
+    intervals = left.collections[0].get_segments()
+    assert np.isfinite(intervals).all()  # an infinite one would not be drawn at all
     assert -0.61 < left.get_xlim()[0] <= 0 < 0.3 < left.get_xlim()[1] < 0.61
 
 
