@@ -182,6 +182,24 @@ def test_the_words_say_worst_case_price_and_what_is_not_covered(tmp_path: Path) 
     assert "No value <was> missing." in words
 
 
+def test_rows_in_several_domains_are_counted_once_and_mentioned(tmp_path: Path) -> None:
+    member = np.array([[True, False], [True, True], [False, True]])
+    page = report(audit([1, 0, 1], [1, 1, 0], member), tmp_path / "report.html")
+    assert "on 3 rows in 2 domains" in words_of(page)
+    assert "Some rows are in several domains" in words_of(page)
+    page = report(two_models(2), tmp_path / "report.html")
+    assert "in several domains" not in words_of(page)
+
+
+def test_the_words_name_the_set(tmp_path: Path) -> None:
+    words = words_of(report(two_models(2), tmp_path / "report.html"))
+    assert "The worst case is over all mixtures of these domains." in words
+    found = two_models(2, lambda sizes: ax.Chi2Ball(sizes, 1.5))
+    words = words_of(report(found, tmp_path / "report.html"))
+    assert "over the mixtures in Λ = Chi2Ball(" in words
+    assert "one outside of it may be worse" in words
+
+
 def test_a_mixture_in_words_adds_up() -> None:
     found = two_models(6, lambda sizes: ax.cvar(sizes / sizes.sum(), 0.9))["plain"]
     lam = found.worst_mixture

@@ -320,7 +320,7 @@ def _lead(shown: _Shown) -> str:
     models = "one model" if len(shown.audits) == 1 else f"{len(shown.audits)} models"
     domains = "one domain" if shown.p == 1 else f"{shown.p} domains"
     return (
-        f"{shown.first.loss_title.capitalize()} of {models} on {shown.first.sizes.sum():,} rows in "
+        f"{shown.first.loss_title.capitalize()} of {models} on {shown.first.n_rows:,} rows in "
         f"{domains}, and on every mixture of the domains. Lower is better."
     )
 
@@ -346,7 +346,12 @@ def _meaning(shown: _Shown, certificate: Certificate | None) -> Iterator[str]:
             f"The price of robustness: against {first}, {last} has {_change(found.price)} {title} "
             f"on the rows as they are, and {_change(-found.gain)} on the worst mixture."
         )
-    yield f"The worst case is over {_set_in_words(a)}; a mixture outside of it may be worse."
+    yield f"The worst case is over {_set_in_words(a)}."
+    if a.sizes.sum() > a.n_rows:
+        yield (
+            "Some rows are in several domains, so the mixture by the domains' sizes (“as sampled”) "
+            "is not quite the rows as they are."
+        )
     small = [shown.names[k] for k in np.flatnonzero(a.sizes < FEW_ROWS)]
     if small:
         more = f" and {len(small) - 8} more" if len(small) > 8 else ""
@@ -381,7 +386,7 @@ def _mixture_in_words(audit: Audit, names: list[str]) -> str:
 def _set_in_words(audit: Audit) -> str:
     if isinstance(audit.mixtures, Simplex | Vertices):
         return "all mixtures of these domains"
-    return f"the mixtures in Λ = {audit.mixtures!r}"
+    return f"the mixtures in Λ = {audit.mixtures!r}; one outside of it may be worse"
 
 
 def _number(x: float) -> str:
