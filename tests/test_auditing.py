@@ -525,7 +525,9 @@ def test_comparison_is_the_difference_of_two_audits() -> None:
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["gain"] == found.gain
     text = found.summary()
     assert "the loss of b is 0.1250 more than that of a (0.9500 against 0.8250)" in text
-    assert "on the worst mixture it is 1.9000 less (1.1000 against 3.0000)" in text
+    assert "on the worst mixture it is 1.9000 less (1.1000, 95% interval" in text
+    assert "against 3.0000, -inf to inf)." in text  # one row
+    assert "Few rows, so little is known: 'x' (3), 'y' (1)." in text
     assert "pays most is 'x': 1.0000 more" in text
     assert "+1.0000" in shown(found)
     assert "-2.5000" in found._repr_html_()

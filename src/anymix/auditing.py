@@ -622,23 +622,7 @@ class Comparison:
 
     def summary(self) -> str:
         """The comparison in plain language."""
-        k = int(np.argmax(self.differences))
-        average = "more" if self.price >= 0 else "less"
-        worst = "less" if self.gain >= 0 else "more"
-        first, second = self.names
-        text = (
-            f"On the rows as they are, the {self.a.loss_title} of {second} is "
-            f"{_short(abs(self.price))} {average} than that of {first} "
-            f"({_short(self.b.pooled_loss)} against {_short(self.a.pooled_loss)}); on the worst "
-            f"mixture it is {_short(abs(self.gain))} {worst} ({_short(self.b.agnostic_loss)} "
-            f"against {_short(self.a.agnostic_loss)})."
-        )
-        if self.differences[k] > 0:
-            text += (
-                f" The domain that pays most is {str(self.domain_names[k])!r}: "
-                f"{_short(self.differences[k])} more."
-            )
-        return text
+        return " ".join(_comparing_sentences(self))
 
     def to_frame(self) -> Any:
         """A pandas frame: the losses of a and b, and their difference, for each domain."""
@@ -740,13 +724,37 @@ def _sentences(found: Audit) -> Iterable[str]:
             f"It is largest on {names[worst]!r} ({_short(losses[worst])}) and smallest on "
             f"{names[best]!r} ({_short(losses[best])})."
         )
-    small = [f"{names[k]!r} ({found.sizes[k]})" for k in np.flatnonzero(found.sizes < FEW_ROWS)]
-    if small:
-        rest = f" and {len(small) - 10} more" if len(small) > 10 else ""
-        yield f"Few rows, so little is known: {', '.join(small[:10])}{rest}."
+    yield from _few_rows(found)
     if found.n_empty_cells:
         yield f"{found.n_empty_cells} combinations have no row at all: nothing is known of them."
     yield "Bias inside the data, such as wrong labels, is neither seen nor removed by this."
+
+
+def _few_rows(found: Audit) -> Iterable[str]:
+    few = np.flatnonzero(found.sizes < FEW_ROWS)
+    named = [f"{str(found.domain_names[k])!r} ({found.sizes[k]})" for k in few[:10]]
+    if named:
+        rest = f" and {len(few) - 10} more" if len(few) > 10 else ""
+        yield f"Few rows, so little is known: {', '.join(named)}{rest}."
+
+
+def _comparing_sentences(pair: Comparison) -> Iterable[str]:
+    a, b, (first, second) = pair.a, pair.b, pair.names
+    average, worst = (
+        "more" if difference >= 0 else "less" for difference in (pair.price, -pair.gain)
+    )
+    yield (
+        f"On the rows as they are, the {a.loss_title} of {second} is {_short(abs(pair.price))} "
+        f"{average} than that of {first} ({_short(b.pooled_loss)} against "
+        f"{_short(a.pooled_loss)}); on the worst mixture it is {_short(abs(pair.gain))} {worst} "
+        f"({_short(b.agnostic_loss)}, {_level(b)} {_span(b.agnostic_interval)}, against "
+        f"{_short(a.agnostic_loss)}, {_span(a.agnostic_interval)})."
+    )
+    k = int(np.argmax(pair.differences))
+    if pair.differences[k] > 0:
+        pays = str(pair.domain_names[k])
+        yield f"The domain that pays most is {pays!r}: {_short(pair.differences[k])} more."
+    yield from _few_rows(a)
 
 
 def _mixture(found: Audit) -> str:
