@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -54,13 +54,26 @@ def make_numbers(seed: int = 0) -> tuple[Array, Array, NDArray[Any]]:
 # -- scikit-learn's contract ---------------------------------------------------------------------
 
 
+def not_for_chance(estimator: Any) -> dict[str, str]:
+    """A row of weight 2 and a row twice are drawn alike, but not by the same numbers."""
+    if getattr(estimator, "solver", "exact") == "exact":
+        return {}
+    why = "other rows are drawn"
+    kinds = ("dense", "sparse")
+    return {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in kinds}
+
+
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [
         ax.AgnosticClassifier(),
         ax.AgnosticRegressor(),
         ax.AgnosticRegressor(loss="huber"),
+        ax.AgnosticClassifier(solver="stochastic", tol=0.1, gamma=0.1),
+        ax.AgnosticClassifier(solver="optimistic", tol=0.3, gamma=0.1),
+        ax.AgnosticRegressor(solver="stochastic", tol=0.1, gamma=0.1),
         ax.AgnosticClassifierCV(gammas=(0.1, 0.01), cv=2),
-    ]
+    ],
+    expected_failed_checks=not_for_chance,
 )
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -247,6 +260,55 @@ def test_max_iter_and_verbose(capsys: pytest.CaptureFixture[str]) -> None:
     assert "gap" in capsys.readouterr().out
 
 
+# -- stochastic solvers --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["stochastic", "optimistic"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_stochastic_solvers_find_the_same_model(solver: str, n_classes: int) -> None:
+    X, y, domains = make_data(n_classes=n_classes)
+    exact = ax.AgnosticClassifier(gamma=0.01).fit(X, y, domains=domains)
+    options: dict[str, Any] = {"solver": solver, "tol": 0.02, "random_state": 0}
+    model = ax.AgnosticClassifier(gamma=0.01, **options).fit(X, y, domains=domains)
+    assert model.certificate_.gap <= 0.02
+    assert model.certificate_.upper <= exact.certificate_.upper + 0.02
+    assert model.score(X, y) == pytest.approx(exact.score(X, y), abs=0.03)
+    again = clone(model).fit(X, y, domains=domains)
+    np.testing.assert_array_equal(again.coef_, model.coef_)
+    other = clone(model).set_params(random_state=1).fit(X, y, domains=domains)
+    assert not np.array_equal(other.coef_, model.coef_)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_a_stochastic_regression(loss: str) -> None:
+    X, y, domains = make_numbers()
+    options: dict[str, Any] = {"loss": loss, "gamma": 0.01}
+    exact = ax.AgnosticRegressor(**options).fit(X, y, domains=domains)
+    model = ax.AgnosticRegressor(solver="stochastic", tol=0.1, random_state=0, **options)
+    model.fit(X, y, domains=domains)
+    assert model.certificate_.upper <= exact.certificate_.upper + 0.1
+    assert model.intercept_ == pytest.approx(exact.intercept_, abs=0.5)
+
+
+def test_stochastic_parameters_reach_the_steps() -> None:
+    X, y, domains = make_data()
+    options: dict[str, Any] = {"solver": "stochastic", "tol": 1e-9, "max_iter": 2}
+    fits = []
+    for more in ({}, {"schedule": 0.7}, {"schedule": 0.1}, {"mu": 0.1}, {"baseline": [1, 0, 0]}):
+        model = ax.AgnosticClassifier(**options, random_state=0, **more)
+        with pytest.warns(ConvergenceWarning, match="stopped after 2 passes"):
+            fits.append(model.fit(X, y, domains=domains).coef_)
+    assert len({coef.tobytes() for coef in fits}) == len(fits)
+
+
+def test_a_stochastic_fit_continues_from_the_last_one() -> None:
+    X, y, domains = make_data()
+    options: dict[str, Any] = {"solver": "stochastic", "tol": 0.01, "random_state": 0}
+    model = ax.AgnosticClassifier(warm_start=True, **options).fit(X, y, domains=domains)
+    assert model.n_iter_ > 1
+    assert model.fit(X, y, domains=domains).n_iter_ == 1
+
+
 # -- kinds of input ------------------------------------------------------------------------------
 
 
@@ -360,8 +422,8 @@ FAULTS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"baseline": "best"}, {}, "baseline is 'best'"),
     ({"baseline": [0.1, 0.2]}, {}, r"baseline has shape \(2,\)"),
     ({"baseline": [0.1, 0.2, np.nan]}, {}, "baseline has 1 missing"),
-    ({"solver": "stochastic"}, {}, "'stochastic' is not available yet"),
-    ({"solver": "optimistic"}, {}, "'optimistic' is not available yet"),
+    ({"solver": "stochastic", "schedule": "fast"}, {}, "schedule is 'fast'"),
+    ({"solver": "optimistic", "prior": ax.DirichletPrior([2.0] * 3)}, {}, "takes no prior"),
     ({"solver": "lbfgs"}, {}, "solver is 'lbfgs'"),
     ({"gamma": -1.0}, {}, "gamma is -1.0"),
     ({"mu": np.inf}, {}, "mu is inf"),

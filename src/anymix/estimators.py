@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from anymix.domains import LinearDomains
@@ -27,8 +28,10 @@ from anymix.fitting import (
     target_mixtures,
 )
 from anymix.losses import Huber, SquaredError
+from anymix.mixtures import MixtureSet
 from anymix.penalties import DirichletPrior
 from anymix.rows import Rows, read_classes
+from anymix.training import Schedule, train
 
 Array = NDArray[np.float64]
 
@@ -52,6 +55,7 @@ class _AgnosticLinear(BaseEstimator):
         solver: str = "exact",
         tol: float = 1e-6,
         *,
+        schedule: Schedule = "theory",
         norm: str = "squared",
         prior: DirichletPrior | None = None,
         fit_intercept: bool = True,
@@ -68,6 +72,7 @@ class _AgnosticLinear(BaseEstimator):
         self.baseline = baseline
         self.solver = solver
         self.tol = tol
+        self.schedule = schedule
         self.norm = norm
         self.prior = prior
         self.fit_intercept = fit_intercept
@@ -94,17 +99,16 @@ class _AgnosticLinear(BaseEstimator):
 
     def _fit(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> LinearDomains:
         """`fit` without the warning; the problem that was solved."""
-        check_solver(self.solver)
+        check_solver(self.solver, path=False)
         rows = self._read(X, y, domains, sample_weight)
         problem, held_out = rows.split(self.validation_fraction, self.random_state)
         offsets = baseline_losses(problem, self.baseline, self._options())
         mixtures = target_mixtures(self.mixtures, self.max_skewness, problem.sizes)
-        solution = solve(
+        solution = self._solve(
             problem,
             mixtures,
             mu=self.mu,
             offsets=offsets,
-            prior=self.prior,
             start=self._start(problem),
             verbose=self.verbose,
             **self._options(),
@@ -116,6 +120,17 @@ class _AgnosticLinear(BaseEstimator):
         self.agnostic_loss_ = float(mixtures.maximize(regret) @ regret)
         self.validation_losses_ = None if held_out is None else held_out.losses(solution.w)
         return problem
+
+    def _solve(self, problem: LinearDomains, mixtures: MixtureSet, **options: Any) -> Solution:
+        if self.solver == "exact":
+            return solve(problem, mixtures, prior=self.prior, **options)
+        if self.prior is not None:
+            raise ValueError(f"solver is {self.solver!r}, which takes no prior; use 'exact'")
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        last = self.solver == "optimistic"
+        return train(
+            problem, mixtures, optimistic=last, schedule=self.schedule, seed=seed, **options
+        )
 
     def _options(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("gamma", "norm", "tol", "max_iter")}
@@ -195,15 +210,17 @@ class AgnosticClassifier(LinearClassifier, _AgnosticLinear):
     baseline : b. None is 0; "regret" takes the loss of the best model for each domain alone (with
         the same gamma), so that a noisy domain does not own λ; or numbers (p,) in the order of
         `domain_names_`.
-    solver : "exact".
-    tol : the duality gap at which the solver stops.
+    solver : "exact"; or "stochastic" and "optimistic", the paper's algorithms in stages of growing
+        length (see `anymix.training`), for very many rows or domains and a tol of 1e-2 or 1e-3.
+    tol : the certified gap at which the solver stops; above it at the end, a ConvergenceWarning.
+    schedule : step sizes of the stochastic solvers, "theory" or c for c/√T in a stage of T steps.
     prior : a DirichletPrior on λ, instead of mu.
     fit_intercept : whether to learn an intercept.
-    max_iter : iterations of the solver at most.
+    max_iter : iterations of the solver at most; passes over the rows for the stochastic ones.
     warm_start : begin at the solution of the last `fit`, if the shapes agree.
     validation_fraction : share of rows to hold out, evenly from every domain and class;
         `validation_losses_` are the losses there (None without).
-    random_state : chooses the rows held out.
+    random_state : chooses the rows held out, and those that stochastic steps look at.
     verbose : show a progress line.
 
     Attributes
@@ -278,6 +295,7 @@ class AgnosticRegressor(RegressorMixin, _AgnosticLinear):
         *,
         loss: str = "squared",
         delta: float = 1.0,
+        schedule: Schedule = "theory",
         norm: str = "squared",
         prior: DirichletPrior | None = None,
         fit_intercept: bool = True,
@@ -295,6 +313,7 @@ class AgnosticRegressor(RegressorMixin, _AgnosticLinear):
             baseline,
             solver,
             tol,
+            schedule=schedule,
             norm=norm,
             prior=prior,
             fit_intercept=fit_intercept,

@@ -22,12 +22,13 @@ Mixtures = MixtureSet | Callable[[Array], MixtureSet] | None
 ROWS_PER_PARAMETER = 20  # below it a fit warns
 
 
-def check_solver(solver: str) -> None:
-    """Only the exact solver is there."""
+def check_solver(solver: str, *, path: bool = True) -> None:
+    """A path of solutions, as cross-validation needs, is the exact solver's; one fit may choose."""
     if solver in ("stochastic", "optimistic"):
-        raise ValueError(f"solver {solver!r} is not available yet; use 'exact'")
-    if solver != "exact":
-        raise ValueError(f"solver is {solver!r}; use 'exact'")
+        if path:
+            raise ValueError(f"solver {solver!r} is not available yet for paths; use 'exact'")
+    elif solver != "exact":
+        raise ValueError(f"solver is {solver!r}; give 'exact', 'stochastic' or 'optimistic'")
 
 
 def target_mixtures(mixtures: Mixtures, max_skewness: float | None, sizes: Array) -> MixtureSet:

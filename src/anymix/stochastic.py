@@ -75,6 +75,7 @@ def stochastic_afl(
     offsets: ArrayLike | None = None,
     w_radius: float | None = None,
     start: ArrayLike | None = None,
+    start_mixture: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
     every: int = 1,
     compiled: bool | None = None,
@@ -92,6 +93,7 @@ def stochastic_afl(
     optimizer : the rule for w: SGD (default), Momentum, Adagrad, Adam.
     gamma, norm, mu, prior, offsets : as in `solve`.
     w_radius : W is the ball ‖w‖ ≤ w_radius; None is all of R^d.
+    start, start_mixture : w_0 and λ_0; 0 and the center of Λ by default.
     seed : same seed, same numbers.
     every : yield after every so many steps; the numbers do not depend on it.
     compiled : the same numbers from compiled code, many times faster, where there is such code;
@@ -124,6 +126,7 @@ def stochastic_afl(
         offsets=offsets,
         w_radius=w_radius,
         start=start,
+        start_mixture=start_mixture,
         seed=seed,
         every=every,
     )
@@ -207,6 +210,7 @@ class Game:
     optimizer: Optimizer
     w_radius: float | None
     start: Array
+    start_mixture: ArrayLike | None
     seed: int | np.random.Generator
     every: int
     optimistic: bool
@@ -231,6 +235,7 @@ class Game:
             self.objective.mixtures,
             step=1.0,
             kind=self.adversary,
+            start=self.start_mixture,
             optimistic=self.optimistic,
         )
 
@@ -396,6 +401,7 @@ def _game(
     offsets: ArrayLike | None = None,
     w_radius: float | None = None,
     start: ArrayLike | None = None,
+    start_mixture: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
     every: int = 1,
     optimistic: bool = False,
@@ -420,6 +426,7 @@ def _game(
         optimizer=SGD() if optimizer is None else optimizer,
         w_radius=w_radius,
         start=w,
+        start_mixture=start_mixture,
         seed=seed,
         every=int(every),
         optimistic=optimistic,
