@@ -189,7 +189,7 @@ function verdict() {
   const difference = losses[worst] - losses[best];
   $("#verdict").textContent = difference <= 1e-9 * Math.abs(losses[worst])
     ? "All models have the same loss at this mixture."
-    : `At this mixture ${models[best].name} has the lower loss, by ${number(difference)} against ${models[worst].name}.`;
+    : `At this mixture ${models[best].name} has the ${models.length > 2 ? "lowest" : "lower"} loss, by ${number(difference)} against ${models[worst].name}.`;
 }
 
 function presets() {
