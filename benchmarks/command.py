@@ -1,6 +1,6 @@
 """`anymix fit` on a million rows: time, and memory against the size of the file.
 
-    python benchmarks/command.py [--rows N] [--json FILE]
+    python benchmarks/command.py [--rows N] [--only NAME] [--json FILE]
 
 Memory is the peak of the process less that of the same command on 1,000 rows, which is what
 Python and its libraries take. Targets: at most 4 times the file, at most 60 seconds.
@@ -88,6 +88,7 @@ def measure(make: Any, rows: int, folder: Path) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--only", choices=["adult", "narrow"])
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     table = Table(title=f"anymix fit, {arguments.rows:,} rows")
@@ -95,6 +96,8 @@ def main() -> None:
         table.add_column(head, justify="right")
     results = {}
     for make in (adult, narrow):
+        if arguments.only not in (None, make.__name__):
+            continue
         with tempfile.TemporaryDirectory() as folder:
             found = measure(make, arguments.rows, Path(folder))
         results[make.__name__] = found

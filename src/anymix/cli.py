@@ -17,7 +17,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 import anymix as ax
 from anymix import datasets
 
-app = typer.Typer(name="anymix", no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    name="anymix",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
 data = typer.Typer(no_args_is_help=True, help="The data sets: which there are, and where.")
 app.add_typer(data, name="data")
 
@@ -79,7 +84,11 @@ def demo(
     Who earns more than 50,000 dollars a year? The groups are people with a doctorate and all
     others; 1 in 80 has one. The data are fetched when they are first needed.
 
-    Examples: `anymix demo`, `anymix demo --json`, `anymix demo --out pages`.
+    Examples:
+
+    - anymix demo --out pages
+
+    - anymix demo --json
     """
     from anymix.auditing import audit, compare
 
@@ -157,9 +166,13 @@ def fit(
     are standardised, categories become 0/1 columns, missing values are marked. The model that is
     saved is fitted to all rows; its certificate proves that none of its kind is better.
 
-    Examples: `anymix fit people.csv --target income --domain education --report report.html`,
-    `anymix fit people.csv -t income -d sex -d race --min-rows 50 --mixtures chi2:2.0`,
-    `anymix fit train.parquet -t price -d region --test test.parquet --out model.joblib --json`.
+    Examples:
+
+    - anymix fit people.csv --target income --domain education --report report.html
+
+    - anymix fit people.csv -t income -d sex -d race --min-rows 50 --mixtures chi2:2.0
+
+    - anymix fit train.parquet -t price -d region --test test.parquet --out model.joblib --json
     """
     import joblib
 
@@ -216,8 +229,11 @@ def predict(
 
     The columns are `prediction` and, for classes, `probability of ...` for each of them.
 
-    Examples: `anymix predict model.joblib new.csv --out predictions.csv --keep id`,
-    `anymix predict model.joblib new.csv | head`.
+    Examples:
+
+    - anymix predict model.joblib new.csv --out predictions.csv --keep id
+
+    - anymix predict model.joblib new.csv | head
     """
     from anymix.tables import predict_table, read_table
 
@@ -269,9 +285,13 @@ def audit_table(
 ) -> None:
     """How bad can a model get on some mixture of the domains? Needs its predictions only.
 
-    Examples: `anymix audit preds.csv --target y --prediction p --domain region`,
-    `anymix audit preds.csv -t y -p p_no -p p_yes -d sex -d race --report audit.html`,
-    `anymix audit preds.csv --losses nll --against old_nll -d language --mixtures cvar:0.3 --json`.
+    Examples:
+
+    - anymix audit preds.csv --target y --prediction p --domain region
+
+    - anymix audit preds.csv -t y -p p_no -p p_yes -d sex -d race --report audit.html
+
+    - anymix audit preds.csv --losses nll --against old -d language --mixtures cvar:0.3 --json
     """
     from anymix.auditing import compare
     from anymix.tables import audit_frame, read_table
@@ -430,7 +450,11 @@ def reproduce(
 
     Adult is Table 1, Fashion is Table 2. The data are fetched when they are first needed.
 
-    Examples: `anymix reproduce adult --fast`, `anymix reproduce all --out results`.
+    Examples:
+
+    - anymix reproduce adult --fast
+
+    - anymix reproduce all --out results
     """
     from anymix import reproduction  # takes scikit-learn along, which takes its time
 
