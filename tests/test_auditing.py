@@ -507,6 +507,15 @@ def test_summary_says_the_numbers(found: Audit) -> None:
     assert "worst mixture" not in alone
 
 
+@pytest.mark.parametrize(("unit", "said"), [(1.0, "2.5000"), (1e-8, "2.5e-08"), (1e9, "2.5e+09")])
+def test_numbers_can_be_read_in_any_unit(unit: float, said: str) -> None:
+    a = audit(None, unit * np.array([1.0, 2.0, 4.0, 3.0]))
+    assert said in a.summary()
+    assert said in shown(a)
+    zero = audit(None, [0.0, 0.0, 0.0, 0.0])
+    assert f"+{said}" in shown(compare(zero, a))
+
+
 def test_summary_of_a_mixture_of_many() -> None:
     box = ax.Box(np.zeros(6), np.full(6, 0.25))
     text = audit(None, np.arange(6.0), list("abcdef"), mixtures=box).summary()

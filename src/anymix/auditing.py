@@ -657,7 +657,7 @@ class Comparison:
             ("all rows", a.pooled_loss, b.pooled_loss),
             ("worst mixture", a.agnostic_loss, b.agnostic_loss),
         ]
-        rows = [[str(n), "", _short(x), _short(y), f"{y - x:+.4f}"] for n, x, y in losses]
+        rows = [[str(n), "", _short(x), _short(y), _signed(y - x)] for n, x, y in losses]
         for row, size in zip(rows, [*a.sizes, a.n_rows], strict=False):
             row[1] = f"{size:,}"
         if metric is not None:
@@ -769,8 +769,16 @@ def _level(found: Audit) -> str:
     return f"{100 * found.confidence:.4g}% interval"
 
 
-def _short(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4f}" if abs(value) < 1000 else f"{value:.5g}"
+def _short(value: float, digits: int = 4) -> str:
+    """A number of a loss, whatever its unit."""
+    if math.isnan(value):
+        return "-"
+    plain = value == 0 or math.isinf(value) or 0.5 * 10**-digits <= abs(value) < 1000
+    return f"{value:.{digits}f}" if plain else f"{value:.{digits}g}"
+
+
+def _signed(value: float) -> str:
+    return _short(value) if value < 0 else f"+{_short(value)}"
 
 
 def _span(ends: Iterable[float]) -> str:
@@ -781,7 +789,7 @@ def _span(ends: Iterable[float]) -> str:
 def _range(ends: Iterable[float]) -> str:
     """Narrower, for tables."""
     low, high = ends
-    return f"{low:.3f}–{high:.3f}"
+    return f"{_short(low, 3)}–{_short(high, 3)}"
 
 
 def _plain(value: Any) -> float | int | None:
