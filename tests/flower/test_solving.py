@@ -211,6 +211,7 @@ def test_adult_with_20_clients() -> None:
     solution = federated_solve(grid)
     assert solution.certificate.gap <= 1e-6
     assert len(solution.rounds) + 1 <= 20  # with the question who is there
+    assert len(solution.rounds) == 1 + solution.n_iter + 1  # the start, a round a step, the proof
     problem = LinearDomains(data.X, data.y, data.domains)
     central, close = solve(problem, tol=1e-12), federated_solve(grid, tol=1e-12)
     assert close.objective == pytest.approx(central.objective, abs=1e-9)
@@ -252,7 +253,7 @@ def test_dual_is_a_minorant_for_any_step(name: str, scale: float) -> None:
     for step in (None, 0.1 * rng.normal(size=problem.n_parameters)):
         value, v = look.dual(lam, step, scale)
         assert np.isfinite(value)
-        for w in rng.normal(size=(50, problem.n_parameters)):
+        for w in np.repeat([0.01, 1.0], 50)[:, None] * rng.normal(size=(100, len(v))):
             assert lam @ problem.losses(w) >= value + v @ w - 1e-12
 
 
@@ -266,6 +267,20 @@ def test_hessian_of_another_mixture_is_asked_for() -> None:
         np.testing.assert_allclose(look.hessian(mixture), problem.hessian(w, mixture), atol=1e-14)
         np.testing.assert_allclose(look.gradient(mixture), problem.gradient(w, mixture), atol=1e-14)
     assert len(clients.rounds) == n_rounds + 1
+
+
+def test_what_is_known_is_not_asked_again() -> None:
+    clients = clients_of(grid_of(table(), np.arange(90) % 4), [1.0, 0.0, 0.0])
+    for w in (np.zeros(4), np.ones(4), np.zeros(4), np.ones(4)):
+        clients.at(w)
+    assert len(clients.rounds) == 2
+
+
+def test_reach_is_the_root_mean_square_of_every_column() -> None:
+    X, _, _ = rows = table("three")
+    clients = clients_of(grid_of(rows, np.arange(90) % 4), [1.0, 0.0, 0.0])
+    column = np.append(np.sqrt(np.mean(X**2, axis=0)), 1.0)
+    np.testing.assert_allclose(clients.reach, np.tile(column, 3))
 
 
 # -- what leaves a client --------------------------------------------------------------------------

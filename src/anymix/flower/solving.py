@@ -9,10 +9,10 @@ rows i is sent w and the weights λ_k/m_k of its domains, and returns in one rep
     jacobian    Σ_i ∇ℓ_i(w) of each of its domains                          pD numbers
     curvature   Σ_i c_i ∇²ℓ_i(w), c_i = Σ_k S_ik λ_k/m_k: a triangle  D(D+1)/2 numbers
 
-so a trial point costs one round. The certificate costs one more (or a few), and D + 1 numbers: with
-the Newton step s, which the server knows, and α_i = ℓ'_i + ℓ''_i ⟨s, (x_i, 1)⟩, a client returns
-Σ_i c_i ℓ*(α_i) and Σ_i c_i α_i (x_i, 1). Sums over a part of the rows prove nothing about the rest:
-a round needs an answer of every client, and an error names those whose answer is missing.
+so a trial point costs one round. A certificate costs one more, and D + 1 numbers: the server knows
+the Newton step s; with α_i = ℓ'_i + ℓ''_i ⟨s, (x_i, 1)⟩ a client returns Σ_i c_i ℓ*(α_i) and
+Σ_i c_i α_i (x_i, 1). Sums over a part of the rows prove nothing about the rest: a round needs an
+answer of every client, and an error names those whose answer is missing.
 """
 
 from __future__ import annotations
@@ -376,20 +376,12 @@ class Look:
         """As in Evaluation: Σ λ_k L_k(w') ≥ value + ⟨v, w'⟩ for every w'.
 
         Without a step it is the tangent here, known without a round. The Newton step has
-        Σ c_i α_i = 0 among its equations; only where clients had to move an α_i into the domain of
-        ℓ*, a change of the intercepts makes up for it in another round or two.
+        Σ c_i α_i = 0 among its equations, which a bound needs where intercepts are free.
         """
         if step is None:
             v = scale * self.gradient(mixture)
             return scale * float(mixture @ self.losses) - float(v @ self.w), v
-        free, small = ~self.clients.penalized, 5e-12 * np.sqrt(2 * mixture @ self.losses)
-        for _ in range(6):
-            sums = self.clients.ask(self.w, mixture, step, scale)
-            left = sums["slope"][free]  # Σ c_i α_i, empty without intercepts
-            if np.all(np.abs(left) <= small):  # half of what Objective.lower takes for rounding
-                break
-            step = step.copy()
-            step[free] -= np.linalg.lstsq(self.hessian(mixture)[np.ix_(free, free)], left)[0]
+        sums = self.clients.ask(self.w, mixture, step, scale)
         return -float(sums["conjugate"][0]), sums["slope"]
 
 
