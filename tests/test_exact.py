@@ -611,7 +611,8 @@ def test_history(seed: int) -> None:
     s = solve(case.problem, case.mixtures, tol=1e-8, **case.objective)
     assert len(s.history) == s.n_iter
     for k, record in enumerate(s.history, 1):
-        assert set(record) == {"iteration", "upper", "lower", "gap", "worst_domain"}
+        assert set(record) == {"iteration", "upper", "lower", "gap", "worst_domain", "mixture"}
+        assert case.mixtures.contains(record["mixture"], tol=1e-7)
         assert record["iteration"] == k
         assert record["lower"] <= record["upper"] + 1e-12
         assert record["gap"] == record["upper"] - record["lower"]

@@ -33,6 +33,7 @@ from anymix.penalties import Chi2Penalty, DirichletPrior
 from anymix.stochastic import optimistic_afl, stochastic_afl
 
 if TYPE_CHECKING:
+    from anymix.auditing import audit, compare
     from anymix.estimators import AgnosticClassifier, AgnosticRegressor
     from anymix.selection import AgnosticClassifierCV, agnostic_scorer
 
@@ -61,7 +62,9 @@ __all__ = [
     "TVBall",
     "Vertices",
     "agnostic_scorer",
+    "audit",
     "certify",
+    "compare",
     "cvar",
     "optimistic_afl",
     "solve",
@@ -74,6 +77,8 @@ _LATER = {
     "AgnosticRegressor": "anymix.estimators",
     "AgnosticClassifierCV": "anymix.selection",
     "agnostic_scorer": "anymix.selection",
+    "audit": "anymix.auditing",
+    "compare": "anymix.auditing",
 }
 
 

@@ -32,7 +32,7 @@ from anymix.mixtures import MixtureSet
 from anymix.penalties import DirichletPrior
 
 Array = NDArray[np.float64]
-Record = dict[str, float]
+Record = dict[str, Any]
 
 __all__ = ["Solution", "solve"]
 
@@ -45,7 +45,7 @@ class Solution:
     """The best model for the worst mixture, that mixture, and the proof.
 
     `objective` is max_λ Φ(w, λ); `history` has a record for every iteration (iteration, upper,
-    lower, gap, worst_domain).
+    lower, gap, worst_domain, mixture).
 
     >>> import numpy as np
     >>> import anymix as ax
@@ -542,6 +542,7 @@ def _record(n_iter: int, at: _Iterate, lower: float) -> Record:
         "lower": lower,
         "gap": at.upper - lower,
         "worst_domain": int(np.argmax(at.there.losses)),
+        "mixture": at.mixture.tolist(),
     }
 
 

@@ -250,10 +250,11 @@ class Table:
 
     def _limits(self) -> tuple[float, float]:
         """A range of accuracies for all panels."""
-        shown = [mean for printed in self.experiment.printed.values() for mean, _ in printed]
+        printed = [entry for entries in self.experiment.printed.values() for entry in entries]
+        shown = [mean + sign * std for mean, std in printed for sign in (-1, 1)]
         shown += [value for runs in self.accuracies.values() for value in runs.mean(axis=0)]
         shown += [value for exact in self.exact.values() for value in exact.accuracies]
-        return min(shown) - 3, max(shown) + 3
+        return min(shown) - 2, max(shown) + 2
 
     def _panels(self, panels: Any) -> None:
         """A panel for each row: the paper's entries, ours, and those of the exact solver."""
@@ -275,7 +276,9 @@ class Table:
             axes.set(xlim=(-0.5, len(places) - 0.5), ylim=self._limits())
             axes.grid(axis="y", alpha=0.3)
         panels[0].set_ylabel("test accuracy, %")
-        panels[-1].legend(frameon=False, loc="lower right")
+        handles, labels = panels[-1].get_legend_handles_labels()
+        place: dict[str, Any] = {"loc": "outside lower center", "ncols": 3, "frameon": False}
+        panels[-1].figure.legend(handles, labels, **place)
 
 
 # Running it ------------------------------------------------------------------------------------
