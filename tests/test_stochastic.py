@@ -393,6 +393,18 @@ def test_a_resumed_run_is_the_uninterrupted_one(
 # -- what enters the steps -------------------------------------------------------------------------
 
 
+@algorithms
+@adversaries
+def test_runs_begin_where_they_are_told(algorithm: Algorithm, adversary: str) -> None:
+    w, lam = np.array([0.1, -0.2, 0.3]), np.array([0.5, 0.2, 0.3])
+    still = {"step_w": 0.0, "step_mixture": 0.0, "adversary": adversary}
+    found = next(start(algorithm, start=w, start_mixture=lam, **still))
+    np.testing.assert_allclose(found.w, w)
+    np.testing.assert_allclose(found.mixture, lam)
+    with pytest.raises(ValueError, match=r"start_mixture is .* project it first"):
+        start(algorithm, start_mixture=[0.5, 0.2, 0.1])
+
+
 def test_a_schedule_is_asked_for_every_step() -> None:
     seen: list[int] = []
 

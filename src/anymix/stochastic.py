@@ -415,9 +415,14 @@ def _game(
     if not (isinstance(every, Real) and every >= 1 and every % 1 == 0):
         raise ValueError(f"every is {every!r}; give a whole number ≥ 1")
     w = np.zeros(problem.n_parameters) if start is None else problem._check_w(start)
+    objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior)
+    if start_mixture is not None and not objective.mixtures.contains(start_mixture):
+        raise ValueError(
+            f"start_mixture is {start_mixture}, not in {objective.mixtures}; project it first"
+        )
     return Game(
         problem=problem,
-        objective=Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior),
+        objective=objective,
         step_w=_schedule("step_w", step_w),
         step_mixture=_schedule("step_mixture", step_mixture),
         sampler=sampler,
