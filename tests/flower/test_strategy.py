@@ -104,7 +104,7 @@ def test_replies_are_unbiased(sampler: Any) -> None:
     grid, w0 = grid_of("mixed"), np.array([0.3, -0.2, 0.1])
     start = ArrayRecord({"w": Array(w0)})
     steps = []
-    for seed in range(400):
+    for seed in range(250):
         strategy = AgnosticStrategy(
             ax.Box([0, 0, 0], [1, 1, 1]),
             sampler=sampler,

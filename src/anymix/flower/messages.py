@@ -108,8 +108,8 @@ def unpack(content: RecordDict) -> tuple[Arrays, Settings]:
 
 def n_bytes(content: RecordDict) -> int:
     """The bytes of the arrays in a message, which is all but a few dozen of it."""
-    record = content["arrays"]
-    return sum(len(array.data) for array in record.values() if isinstance(array, FlowerArray))
+    record = content.get("arrays")
+    return sum(len(a.data) for a in record.values()) if isinstance(record, ArrayRecord) else 0
 
 
 def exchange(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from anymix.flower.messages import WHO, exchange, pack, unpack
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 __all__ = ["Member", "Roster", "find_members", "wait_for_members"]
 
@@ -43,7 +44,8 @@ class Member:
             raise ValueError(f"key, domains and kind are {key!r}, {names!r} and {kind!r}")
         if not (isinstance(d, int) and d >= 1):
             raise ValueError(f"n_parameters is {d!r}")
-        if len(set(names)) != len(names) or not all(isinstance(name, str) for name in names):
+        strange = not all(isinstance(name, str) for name in names)
+        if not names or strange or len(set(names)) != len(names):
             raise ValueError(f"domains is {names!r}")
         good = counts is not None and counts.dtype == np.float64 and counts.shape == (len(names),)
         if counts is None or not good or not np.all((counts > 0) & (counts < np.inf)):
@@ -66,6 +68,7 @@ class Roster:
 
     members: tuple[Member, ...]
     domains: tuple[str, ...]
+    places: tuple[Indices, ...] = field(repr=False)  # of each member's domains, in its own order
     counts: Array = field(repr=False)  # (members, p)
 
     @staticmethod
@@ -79,10 +82,11 @@ class Roster:
                 f"domains is {list(names)}, but clients hold {sorted(present - set(names))} as well"
             )
         place = {name: k for k, name in enumerate(names)}
+        places = tuple(np.array([place[name] for name in m.domains]) for m in ordered)
         counts = np.zeros((len(ordered), len(names)))
-        for row, member in zip(counts, ordered, strict=True):
-            row[[place[name] for name in member.domains]] = member.counts
-        return Roster(ordered, names, counts)
+        for row, member, here in zip(counts, ordered, places, strict=True):
+            row[here] = member.counts
+        return Roster(ordered, names, places, counts)
 
     @cached_property
     def sizes(self) -> Array:

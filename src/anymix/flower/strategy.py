@@ -303,7 +303,7 @@ class AgnosticStrategy(Strategy):
         m = np.where(roster.counts > 0, roster.counts, 1.0)
         weights = np.stack([now.A / m, now.B / m], axis=1)  # (clients, 2, p)
         for i in now.rows:
-            own = with_vector(content, "weights", weights[i][:, roster.counts[i] > 0])
+            own = with_vector(content, "weights", weights[i][:, roster.places[i]])
             yield Message(own, roster.members[i].node_id, TRAIN, group_id=group)
 
     def _masses(self, roster: Roster, server_round: int) -> tuple[Array, Array]:
@@ -371,7 +371,7 @@ class AgnosticStrategy(Strategy):
             return
         now.received += n_bytes(reply.content)
         try:
-            answer = read_answer(reply, len(self._players.w), now.roster.counts[i], now.asked[i])
+            answer = read_answer(reply, len(self._players.w), now.roster, i, now.asked[i])
         except ValueError as error:
             now.rejected.add(i)
             self._attendance.exclude(now.roster.members[i].key, str(error))

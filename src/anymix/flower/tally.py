@@ -10,6 +10,7 @@ from flwr.app import Message
 from numpy.typing import NDArray
 
 from anymix.flower.messages import unpack
+from anymix.flower.roster import Roster
 
 Array = NDArray[np.float64]
 
@@ -24,10 +25,12 @@ class Answer:
     losses: Array  # (p,), 0 for the domains it was not asked about
 
 
-def read_answer(reply: Message, n_parameters: int, counts: Array, asked: Array) -> Answer:
-    """The answer in a reply; ValueError says what is wrong with it.
+def read_answer(
+    reply: Message, n_parameters: int, roster: Roster, i: int, asked: NDArray[np.bool_]
+) -> Answer:
+    """The answer in the reply of member i, asked about the domains `asked` (p,).
 
-    `counts` (p,) are the rows the client said it has, `asked` (p,) where it was asked about them.
+    ValueError says what is wrong with it.
     """
     if reply.has_error():
         raise ValueError(f"the client failed: {reply.error.reason}")
@@ -36,14 +39,14 @@ def read_answer(reply: Message, n_parameters: int, counts: Array, asked: Array) 
     if update is None or update.shape != (n_parameters,) or update.dtype.kind != "f":
         found = None if update is None else (str(update.dtype), update.shape)
         raise ValueError(f"update is {found}; it must be {n_parameters} floats")
-    holds = counts > 0
-    n = int(np.count_nonzero(holds))
+    places, counts = roster.places[i], roster.counts[i]
+    n = len(places)
     if not (isinstance(sums, np.ndarray) and sums.shape == (2 * n,)):
         raise ValueError(f"sums is {sums!r}; it must be {n} losses and {n} counts")
     if not (np.isfinite(update).all() and np.isfinite(sums).all()):
         raise ValueError("update or sums has entries that are NaN or infinite")
     losses, rows = np.zeros((2, len(counts)))
-    losses[holds], rows[holds] = sums[:n], sums[n:]
+    losses[places], rows[places] = sums[:n], sums[n:]
     if not np.array_equal(rows, asked * counts):
         raise ValueError(
             f"counts are {rows}; the client said it has {counts} and was asked for {asked}"
