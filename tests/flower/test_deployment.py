@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+from contextlib import ExitStack
 from pathlib import Path
+from signal import SIGKILL
 
 import pytest
 
-from anymix.flower.running import federate
+from anymix.flower.running import _descendants, _Job, _start_superlink, federate, start_node
 
 THREE_WAYS = Path(__file__).parent / "three_ways"
 
@@ -39,4 +43,25 @@ def test_a_server_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(ValueError, match="the model is on strike"):
         federate(THREE_WAYS, "deployment", {"fail": "server"})
+    assert alive(str(tmp_path)) == []
+
+
+def test_a_killed_client_that_comes_back_changes_nothing(tmp_path: Path) -> None:
+    """kill -9 of a SuperNode in the middle of federated_solve; another takes its place."""
+    config = {"out": str(tmp_path / "out.json"), "timeout": 20.0}
+    job = _Job.read(THREE_WAYS, config)
+    with ExitStack() as processes:
+        flower = _start_superlink(processes, tmp_path, [])
+        nodes = [start_node(processes, flower, job, i, f"node{i}") for i in range(2)]
+
+        def kill(line: str) -> None:
+            if line.startswith("round 2"):
+                for pid in {nodes[1].pid, *_descendants(nodes[1].pid)}:
+                    os.kill(pid, SIGKILL)
+                start_node(processes, flower, job, 1, "node1-again")
+
+        flower.run_app(job, kill)
+    assert nodes[1].returncode == -SIGKILL
+    result = json.loads((tmp_path / "out.json").read_text())
+    assert result == federate(THREE_WAYS, "local")
     assert alive(str(tmp_path)) == []

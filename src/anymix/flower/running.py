@@ -214,11 +214,18 @@ def _deployment(job: _Job, folder: Path, show: Show) -> None:
     with ExitStack() as processes:
         flower = _start_superlink(processes, folder, [])
         for i in range(job.n_clients):
-            config = " ".join(f"{k}={v}" for k, v in job.node_config(i).items())
-            command = ["flower-supernode", "--insecure", "--superlink", flower.address]
-            command += ["--host", "127.0.0.1", "--port", str(free_port()), "--node-config", config]
-            processes.enter_context(running(command, flower.env, folder / f"supernode{i}.log"))
+            start_node(processes, flower, job, i, f"supernode{i}")
         flower.run_app(job, show)
+
+
+def start_node(
+    processes: ExitStack, flower: _Flower, job: _Job, i: int, name: str
+) -> subprocess.Popen[bytes]:
+    """A SuperNode for client i, which stops with the other processes."""
+    config = " ".join(f"{k}={v}" for k, v in job.node_config(i).items())
+    command = ["flower-supernode", "--insecure", "--superlink", flower.address]
+    command += ["--host", "127.0.0.1", "--port", str(free_port()), "--node-config", config]
+    return processes.enter_context(running(command, flower.env, flower.folder / f"{name}.log"))
 
 
 @dataclass(frozen=True)

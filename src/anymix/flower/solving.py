@@ -73,7 +73,7 @@ def federated_solve(
     max_iter: int = 100,
     n_clients: int | None = None,
     domains: Sequence[str] | None = None,
-    timeout: float = 600.0,
+    timeout: float = 200.0,
     attempts: int = 3,
     verbose: bool = False,
 ) -> FederatedSolution:
@@ -91,8 +91,8 @@ def federated_solve(
         grid but a LocalGrid: None takes those that are there now.
     domains : all names of domains, if another order than the sorted one is wanted.
     timeout : seconds to wait for the answer of a client.
-    attempts : how often it is asked when it fails or does not answer. A client that comes back on
-        another node is known by its key.
+    attempts : how often it is asked when it fails or does not answer in that time. A client that
+        has come back meanwhile, on another node, is known by its key.
 
     Returns a `FederatedSolution`. Raises a TimeoutError that names the clients whose answer is
     missing, and a ValueError that names the client and what is wrong with its answer.
@@ -165,7 +165,7 @@ class Clients:
     """
 
     def __init__(
-        self, grid: Grid, roster: Roster, center: Array, timeout: float = 600.0, attempts: int = 3
+        self, grid: Grid, roster: Roster, center: Array, timeout: float = 200.0, attempts: int = 3
     ) -> None:
         if not (timeout > 0 and attempts >= 1):
             raise ValueError(
@@ -292,7 +292,8 @@ class Clients:
     def _find_again(self, missing: Sequence[str]) -> None:
         """Clients that came back on another node, with the same rows as before."""
         known = {m.node_id: m for key, m in self.members.items() if key not in missing}
-        for member in find_members(self.grid, known=known, timeout=self.timeout).values():
+        patience = min(self.timeout, 30.0)  # a dead node may still be listed, and never answers
+        for member in find_members(self.grid, known=known, timeout=patience).values():
             before = self.members.get(member.key)
             if before is None or member.key not in missing:
                 continue

@@ -16,7 +16,8 @@ def main(grid: Grid, context: Context) -> None:
     if context.run_config["fail"] == "server":
         raise ValueError("the model is on strike")
     n_clients = int(context.run_config["num-clients"])
-    solution = federated_solve(grid, n_clients=n_clients)
+    timeout = float(context.run_config["timeout"])
+    solution = federated_solve(grid, n_clients=n_clients, timeout=timeout)
     result: dict[str, Any] = {
         "w": solution.w.tolist(),
         "mixture": solution.mixture.tolist(),
