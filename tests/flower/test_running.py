@@ -81,7 +81,7 @@ def test_a_servers_exception_is_the_callers() -> None:
     [
         (
             {"num-rounds": 3},
-            r"run-config has 'num-rounds'; this app knows \['fail', 'num-clients', 'out', 'timeout'\]",
+            r"has 'num-rounds'; this app knows \['fail', 'num-clients', 'out', 'timeout'\]",
         ),
         ({"num-clients": "two"}, "num-clients='two'; this app expects a int"),
         ({"num-clients": 2.5}, r"num-clients=2\.5; this app expects a int"),
