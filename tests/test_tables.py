@@ -291,6 +291,22 @@ def test_domains_of_one_and_of_two_columns() -> None:
     assert domain_labels(frame, ["sex", "year"]).tolist() == both
 
 
+def test_nullable_columns_of_pandas_are_read_too() -> None:
+    frame = shop(300).convert_dtypes().assign(year=pd.array([1, 2, None] * 100, dtype="Int64"))
+    assert domain_labels(frame, ["year"]).tolist()[:3] == ["1", "2", "(missing)"]
+    found = fit_table(frame, "bought", ["region"], gamma=0.1, drop=["spent"])
+    plain = fit_table(
+        shop(300).assign(year=[1.0, 2.0, np.nan] * 100),
+        "bought",
+        ["region"],
+        gamma=0.1,
+        drop=["spent"],
+    )
+    np.testing.assert_allclose(
+        found.audits["agnostic"].domain_losses, plain.audits["agnostic"].domain_losses
+    )
+
+
 def test_a_domain_column_of_measurements_is_refused() -> None:
     frame = pd.DataFrame({"x": np.random.default_rng(0).normal(size=2000)})
     with pytest.raises(ValueError, match=r"'x' has 2,000 different values; .* group its values"):

@@ -475,8 +475,8 @@ def domain_labels(frame: Any, names: Sequence[str]) -> NDArray[Any]:
 
 
 def _domain_column(name: str, values: Any) -> NDArray[Any]:
-    if values.dtype.kind in "iu":
-        return np.asarray(values)
+    if values.dtype.kind in "iu" and not values.isna().any():
+        return np.asarray(values.to_numpy(dtype=np.int64))
     codes, names = _level_codes(values)
     if len(names) > MOST_DOMAINS + 1:
         raise ValueError(
