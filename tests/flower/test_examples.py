@@ -64,7 +64,9 @@ def test_a_phone_holds_three_domains() -> None:
 @pytest.mark.parametrize("sampler", ["full", "per-domain", "weighted"])
 def test_keyboard_can_be_trained(sampler: str) -> None:
     config = {"method": "train", "sampler": sampler, "num-rounds": 10}
-    result = federate(KEYBOARD, run_config=config)
+    lines: list[str] = []
+    result = federate(KEYBOARD, run_config=config, show=lines.append)
+    assert lines[:10] == [f"round {k}" for k in range(1, 11)]
     assert result["rounds"] == 10
     assert len(result["w"]) == len(result["w_average"]) == 12 * 13
     assert sum(result["mixture"]) == pytest.approx(1.0)

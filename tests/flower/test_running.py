@@ -67,6 +67,14 @@ def test_result_goes_to_the_file_asked_for(tmp_path: Path) -> None:
     assert json.loads(out.read_text()) == result
 
 
+def test_results_are_json_for_any_reader(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    found = {"w": [0.1, float("nan")], "deep": {"x": (float("inf"), 1)}, "n": 3}
+    save_result(Context(1, 0, {}, RecordDict(), {"out": str(out)}), found)
+    expected = {"w": [0.1, None], "deep": {"x": [None, 1]}, "n": 3}
+    assert json.loads(out.read_text(), parse_constant=pytest.fail) == expected
+
+
 def test_save_result_without_a_file() -> None:
     save_result(Context(1, 0, {}, RecordDict(), {"out": ""}), {"w": [1.0]})
 

@@ -1,5 +1,6 @@
 """The server: the certified optimum in a few rounds, or training with AgnosticStrategy."""
 
+import logging
 from typing import Any
 
 from flwr.app import Context
@@ -10,6 +11,7 @@ from anymix.flower.running import save_result, show_log
 from anymix.samplers import FullBatch, ModelSampler, PerDomain, Weighted
 
 app = ServerApp()
+log = logging.getLogger("anymix.flower")
 
 
 @app.main()
@@ -50,7 +52,11 @@ def train(grid: Grid, config: Any) -> dict[str, Any]:
         min_clients=config["num-clients"],
         seed=config["seed"],
     )
-    result = strategy.start(grid, num_rounds=config["num-rounds"])
+    result = strategy.start(
+        grid,
+        num_rounds=config["num-rounds"],
+        evaluate_fn=lambda number, arrays: log.info("round %d", number),
+    )
     return {
         "domains": list(result.domains),
         "mixture": result.mixture.tolist(),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+import math
 import os
 import re
 import socket
@@ -76,12 +77,23 @@ def federate(
 
 
 def save_result(context: Context, result: Mapping[str, Any]) -> None:
-    """Write what a run found as JSON to the file that its run config names in `out`, if any."""
+    """Write what a run found as JSON to the file that its run config names in `out`, if any.
+
+    Infinite numbers and NaN, for which JSON has no word, become null.
+    """
     out = context.run_config.get("out")
     if out:
-        Path(str(out)).write_text(json.dumps(dict(result), indent=2))
+        Path(str(out)).write_text(json.dumps(_finite(result), indent=2, allow_nan=False))
     numbers = {key: value for key, value in result.items() if not key.startswith("w")}
     log.info("result: %s", numbers)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def show_log() -> None:
