@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from anymix import datasets
 from anymix.domains import LinearDomains
 from anymix.exact import solve
+from anymix.flower.attendance import MissingClientsError
 from anymix.flower.command import app
 from anymix.flower.running import federate
 from anymix.mixtures import Point
@@ -103,3 +104,13 @@ def test_command_refuses() -> None:
     error = run("-c", "rounds=3").exception
     assert isinstance(error, ValueError)
     assert "this app knows" in str(error)
+
+
+def test_command_tells_in_a_line_that_clients_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(*a: Any, **k: Any) -> None:
+        raise MissingClientsError("nobody came")
+
+    monkeypatch.setattr("anymix.flower.command.federate", nobody)
+    error = run().exception
+    assert isinstance(error, ValueError)
+    assert str(error) == "nobody came"

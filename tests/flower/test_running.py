@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 from flwr.app import Context, RecordDict
 
-from anymix.flower.running import federate, free_port, read_overrides, running, save_result
+from anymix.flower.running import (
+    _failed,
+    federate,
+    flower_env,
+    free_port,
+    read_overrides,
+    running,
+    save_result,
+    wait_for_port,
+)
 
 THREE_WAYS = Path(__file__).parent / "three_ways"
 
@@ -176,6 +185,26 @@ def test_a_command_that_is_not_installed(tmp_path: Path) -> None:
         running(["flower-no-such"], os.environ, tmp_path / "log"),
     ):
         pass
+
+
+def test_a_superlink_that_does_not_start_says_why(tmp_path: Path) -> None:
+    log, port = tmp_path / "log", free_port()
+    command = ["flower-superlink", "--insecure", "--ssl-port", str(port)]
+    with (
+        running(command, flower_env(tmp_path), log) as process,
+        pytest.raises(ValueError, match=r"failed: .*unrecognized arguments: --ssl-port") as info,
+    ):
+        wait_for_port(port, process, log)
+    assert "usage: flower-superlink" in info.value.__notes__[0]
+
+
+def test_the_cause_of_a_failed_run_is_told() -> None:
+    lines = ["round 1", "Traceback:", "ValueError: too few", "  ^^^", "", "the end", ""]
+    error = _failed("the run", lines)
+    assert str(error) == "the run failed: ValueError: too few"
+    assert error.__notes__ == ["round 1\nTraceback:\nValueError: too few\n  ^^^\nthe end"]
+    assert str(_failed("flwr run", ["no app", ""])) == "flwr run failed: no app"
+    assert str(_failed("flwr run", [])) == "flwr run failed: it wrote nothing"
 
 
 def test_free_ports_differ() -> None:

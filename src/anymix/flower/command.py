@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from anymix.flower.attendance import MissingClientsError
 from anymix.flower.running import federate, read_overrides
 
 __all__ = ["app"]
 
-app = typer.Typer(pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 class Engine(StrEnum):
@@ -61,7 +62,10 @@ def federate_command(
             if line:
                 bar.update(task, description=line[:100])
 
-        result = federate(folder, engine.value, overrides, show=show)
+        try:
+            result = federate(folder, engine.value, overrides, show=show)
+        except MissingClientsError as error:
+            raise ValueError(str(error)) from error  # a user's error: one line, no traceback
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     elif not quiet:

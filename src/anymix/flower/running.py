@@ -249,7 +249,7 @@ class _Flower:
     env: dict[str, str]
 
     def run(self, arguments: Sequence[str], show: Show = lambda line: None) -> None:
-        """`flwr` with these arguments; an error shows the last lines that it wrote."""
+        """`flwr` with these arguments."""
         process = subprocess.Popen(
             [script("flwr"), *arguments],
             env=self.env,
@@ -267,7 +267,7 @@ class _Flower:
                 process.terminate()
                 raise
         if process.returncode != 0:
-            raise ValueError(f"flwr {arguments[0]} failed:\n" + "\n".join(lines[-20:]))
+            raise _failed(f"flwr {arguments[0]}", lines)
 
     def run_app(self, job: _Job, show: Show) -> None:
         """`flwr run`, until the run is over."""
@@ -281,7 +281,16 @@ class _Flower:
 
         self.run(["run", str(job.folder), "here", "--stream", "-c", str(overrides)], keep)
         if not Path(job.config["out"]).exists():
-            raise ValueError(f"the run of {job.folder} failed:\n" + "\n".join(lines[-20:]))
+            raise _failed(f"the run of {job.folder}", lines)
+
+
+def _failed(what: str, lines: Sequence[str]) -> ValueError:
+    """An error with the line that tells the cause; its note has the lines around."""
+    told = [line for line in lines if line.strip()]
+    named = [line for line in told if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    error = ValueError(f"{what} failed: {[*told, *named][-1] if told else 'it wrote nothing'}")
+    error.add_note("\n".join(told[-20:]))
+    return error
 
 
 def _start_superlink(processes: ExitStack, folder: Path, options: list[str]) -> _Flower:
@@ -376,15 +385,15 @@ def script(name: str) -> str:
 def wait_for_port(
     port: int, process: subprocess.Popen[bytes], log_file: Path, timeout: float = 120.0
 ) -> None:
-    """Until somebody listens there; an error shows the last lines of the log."""
+    """Until somebody listens there."""
     end = time.monotonic() + timeout
     while time.monotonic() < end and process.poll() is None:
         with socket.socket() as connection:
             if connection.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.1)
-    tail = "\n".join(log_file.read_text(errors="replace").splitlines()[-20:])
-    raise ValueError(f"the SuperLink does not answer on port {port}; it wrote:\n{tail}")
+    lines = log_file.read_text(errors="replace").splitlines()
+    raise _failed(f"the SuperLink on port {port}", [_plain(line) for line in lines])
 
 
 def free_port() -> int:
