@@ -12,7 +12,7 @@ from rich.console import Console
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import anymix as ax
-from anymix.auditing import audit, compare
+from anymix import audit, compare
 
 rng = np.random.default_rng(0)
 n = 6000

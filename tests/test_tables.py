@@ -510,17 +510,21 @@ def test_large_tables_are_judged_on_a_quarter(monkeypatch: pytest.MonkeyPatch) -
     assert steps[-1] == "agnostic model, all rows"
 
 
-def test_a_sample_for_choosing_is_even_and_has_the_small_domains_whole(
+def test_a_sample_for_choosing_is_even_and_has_small_domains_and_classes_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tables, "ROWS_TO_CHOOSE", 1000)
     d = np.repeat([0, 1], [9950, 50]).astype(np.int32)
     y = (np.arange(10_000) % 5 == 0).astype(np.int32)
-    rows = tables._Rows(None, y, d, np.array(["a", "b"]), np.array(["u", "v"]))
+    y[[3000, 3001, 5002]] = 2
+    names, classes = np.array(["u", "v"]), np.array(["a", "b", "rare"])
+    rows = tables._Rows(None, y, d, classes, names)
     picked = tables._sample(rows, slice(None))
     assert len(set(picked.tolist())) == len(picked)
-    assert np.bincount(d[picked]).tolist() == [995, 50]
-    assert y[picked].mean() == pytest.approx(0.2, abs=0.005)
+    assert {3000, 3001, 5002} <= set(picked.tolist())
+    assert np.sum(d[picked] == 1) == 50
+    assert 1045 <= len(picked) <= 1045 + 203  # 100 more of each class at most
+    assert np.mean(y[picked] == 1) == pytest.approx(0.2, abs=0.07)
 
 
 def test_only_the_mixtures_asked_for_count() -> None:
@@ -558,6 +562,7 @@ def small(**columns: Any) -> Any:
 ONE_B = ["b"] + ["a"] * 23
 BAD_TABLES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "column": (small(), {"target": "z"}, "no column 'z'"),
+    "drop": (small(), {"drop": ["xx"]}, "no column 'xx'; did you mean 'x'"),
     "constant": (small(y="n"), {}, r"'y' is constant \(n\): there is nothing to learn"),
     "empty": (small(y=None), {}, "'y' is empty"),
     "domain": (small(d="a"), {}, "one domain only, 'a'; name a domain column of two"),
@@ -565,6 +570,7 @@ BAD_TABLES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "held": (small(d=ONE_B), {"holdout": 0.2}, "domain 'b' has too few rows"),
     "class": (small(y=["z"] + list("yn") * 11 + ["y"]), {}, "class 'z' has too few rows"),
     "test": (small(), {"test": small(d="c")}, "domain 'c' is only in the test file; add rows"),
+    "none": (small(), {"test": small(d="a")}, "domain 'b' has no row in the test file; add some"),
     "kind": (small(), {"test": small(y="z")}, "class 'z' is only in the test file"),
     "both": (small(), {"folds": 3, "holdout": 0.2}, "folds is 3 and holdout 0.2; give one"),
     "folds": (small(), {"folds": 1}, "folds is 1; give 2 to 24"),

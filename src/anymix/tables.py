@@ -767,9 +767,12 @@ def fit_table(
     progress("preparing the columns")
     frame, notes = _with_target(frame, target)
     rows, merged = _labelled(frame, target, domains, task, min_rows)
+    left_out = frame.attrs.get("left_out", ())
+    for name in set(drop) - set(left_out):
+        column(frame, name)  # a name misspelt would be learnt from
     used = {target, *domains, *drop}
     features, more = Features.learn(frame, [name for name in frame.columns if name not in used])
-    notes += [f"{name!r}: left out, too many values" for name in frame.attrs.get("left_out", ())]
+    notes += [f"{name!r}: left out, too many values" for name in left_out if name not in used]
     notes += more + [f"domain {name!r}: too small, now in {OTHER!r}" for name in merged]
     n, sizes = len(rows.y), np.bincount(rows.d)
     if test is None:
@@ -838,6 +841,12 @@ def _followed_by(
     test, _ = _with_target(test, target)
     labels = [OTHER if str(v) in merged else v for v in domain_labels(test, domains).tolist()]
     d = _places("domain", labels, rows.names)
+    counts = np.bincount(d, minlength=len(rows.names))
+    if counts.min() == 0:
+        raise ValueError(
+            f"domain {str(rows.names[np.argmin(counts)])!r} has no row in the test file; add some, "
+            "or judge by folds of the table"
+        )
     values = column(test, target)
     if rows.classes is None:
         y: NDArray[Any] = _numbers(target, values)
@@ -933,17 +942,21 @@ def _choose_gamma(rows: _Rows, mixtures: MixtureSet, part: Part) -> float:
 
 
 def _sample(rows: _Rows, part: Part) -> Rows:
-    """About 10,000 of the rows, evenly from every domain and class, 100 of each domain at least."""
+    """About 10,000 of the rows, evenly from every domain and class; 100 of each if there are."""
     order = rows.order(np.arange(len(rows.y))[part])
-    sizes = np.bincount(rows.d[part], minlength=len(rows.names))
-    wanted = np.ceil(sizes * min(1.0, ROWS_TO_CHOOSE / len(order)))
-    wanted = np.minimum(sizes, np.maximum(100, wanted)).astype(np.int64)
-    first = np.cumsum(sizes) - sizes
-    picks = [
-        start + np.arange(count) * size // count
-        for start, size, count in zip(first, sizes, wanted, strict=True)
-    ]
-    return np.asarray(order[np.concatenate(picks)])
+    d = rows.d[order]
+    picked = [_spaced(d == k, ROWS_TO_CHOOSE / len(order)) for k in range(len(rows.names))]
+    if rows.classes is not None:  # rare ones are not to be missed
+        y = rows.y[order]
+        picked += [_spaced(y == c, 0.0) for c in range(len(rows.classes))]
+    return order[np.unique(np.concatenate(picked))]
+
+
+def _spaced(these: NDArray[np.bool_], share: float) -> Rows:
+    """A share of these places, evenly spaced, 100 at least if there are so many."""
+    places = np.flatnonzero(these)
+    count = min(len(places), max(100, math.ceil(share * len(places))))
+    return places[np.arange(count) * len(places) // max(count, 1)]
 
 
 # Predicting and auditing -----------------------------------------------------------------------
