@@ -18,7 +18,7 @@ from anymix.exact import solve
 from anymix.flower import LocalGrid, client_app, federated_solve
 from anymix.flower.messages import SOLVE, pack, unpack
 from anymix.flower.roster import Roster, find_members
-from anymix.flower.solving import Clients
+from anymix.flower.solving import Clients, federated_certify
 from anymix.losses import CrossEntropy, Hinge, Huber, SquaredError
 from anymix.mixtures import Chi2Ball, Point, Simplex
 from anymix.penalties import DirichletPrior
@@ -238,6 +238,30 @@ def test_a_certificate_holds_far_from_the_optimum(name: str) -> None:
         proof = certify(clients, Simplex(3), w, rng.dirichlet(np.ones(3)), gamma=0.1)
         assert proof.lower <= best + 1e-12
         assert proof.upper >= best - 1e-12
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_model_of_any_origin_is_certified(name: str) -> None:
+    rows = table(name)
+    problem = LinearDomains(*rows, LOSSES[name])
+    best = solve(problem, gamma=0.1, tol=1e-12)
+    near = best.w + 1e-4 * np.random.default_rng(0).normal(size=len(best.w))
+    grid = grid_of(rows, np.arange(90) % 4, LOSSES[name], kind=Spy)
+    proof = federated_certify(grid, None, near, best.mixture, gamma=0.1)
+    central = certify(problem, Simplex(3), near, best.mixture, gamma=0.1)
+    assert proof.upper == pytest.approx(central.upper, rel=1e-13)
+    assert best.objective - 1e-6 <= proof.lower <= best.objective + 1e-12
+    assert len(grid.heard) == 4 * 3  # and the question who is there
+
+
+def test_certify_refuses_as_certify_does() -> None:
+    grid = grid_of(table(), np.arange(90) % 4)
+    with pytest.raises(ValueError, match="mixture is not in"):
+        federated_certify(grid, None, np.zeros(4), [0.5, 0.5, 0.5])
+    with pytest.raises(ValueError, match="mixture is not in"):
+        federated_certify(grid, None, np.zeros(4), [0.5, 0.5])
+    with pytest.raises(TimeoutError, match="4 of 5 clients"):
+        federated_certify(grid, None, np.zeros(4), [1.0, 0.0, 0.0], n_clients=5, timeout=0.1)
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -29,6 +29,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 from numpy.typing import ArrayLike, NDArray
 
+from anymix.certificates import Certificate, certify
 from anymix.domains import Evaluation, LinearDomains
 from anymix.exact import Record, Solution, solve
 from anymix.flower.messages import SOLVE, Arrays, Settings, exchange, n_bytes, pack, unpack
@@ -40,7 +41,7 @@ from anymix.penalties import DirichletPrior
 Array = NDArray[np.float64]
 Shapes = dict[str, tuple[int, ...]]
 
-__all__ = ["Clients", "FederatedSolution", "federated_solve"]
+__all__ = ["Clients", "FederatedSolution", "federated_certify", "federated_solve"]
 
 log = logging.getLogger("anymix.flower")
 
@@ -108,14 +109,7 @@ def federated_solve(
     >>> solution.domain_names, solution.mixture.tolist(), len(solution.rounds)
     (('east', 'west'), [0.0, 1.0], 3)
     """
-    wanted = 1 if n_clients is None else n_clients
-    found = wait_for_members(grid, lambda members: len(members) >= wanted, timeout)
-    if len(found) < wanted:
-        raise TimeoutError(
-            f"{len(found)} of {wanted} clients answered within {timeout} s; start the others, or "
-            "raise timeout"
-        )
-    roster = Roster.of(found.values(), domains)
+    roster = _everybody(grid, n_clients, domains, timeout)
     chosen = _mixture_set(mixtures, roster)
     clients = Clients(grid, roster, chosen.center, timeout, attempts)
     solution = solve(
@@ -140,6 +134,61 @@ def federated_solve(
     )
 
 
+def federated_certify(
+    grid: Grid,
+    mixtures: MixtureSet | Callable[[Array], MixtureSet] | None,
+    w: ArrayLike,
+    mixture: ArrayLike,
+    gamma: float = 1e-3,
+    mu: float = 0.0,
+    *,
+    norm: str = "squared",
+    offsets: ArrayLike | None = None,
+    prior: DirichletPrior | None = None,
+    n_clients: int | None = None,
+    domains: Sequence[str] | None = None,
+    timeout: float = 200.0,
+    attempts: int = 3,
+) -> Certificate:
+    """lower ≤ min_w max_{λ∈Λ} Φ(w, λ) ≤ upper over the rows of all clients, in four rounds.
+
+    As `anymix.certify`, for a linear model however it was trained: upper is what w reaches, and no
+    model is below lower. The other parameters are as in `federated_solve`.
+
+    >>> import anymix as ax
+    >>> from anymix.flower import AgnosticStrategy, LocalGrid, client_app
+    >>> def load(context):
+    ...     here = context.node_config["partition-id"]
+    ...     return [[0.0], [1.0], [2.0]], [here, 1, 0], ["east", "west", "west"]
+    >>> grid = LocalGrid(client_app(load, classes=[0, 1]), nodes=2)
+    >>> strategy = AgnosticStrategy(step_w=0.5, step_mixture=0.1, gamma=0.1)
+    >>> trained = strategy.start(grid, num_rounds=200)
+    >>> proof = federated_certify(grid, None, trained.w, trained.mixture, gamma=0.1)
+    >>> proof.gap < 1e-3
+    True
+    """
+    roster = _everybody(grid, n_clients, domains, timeout)
+    chosen = _mixture_set(mixtures, roster)
+    lam = np.asarray(mixture, dtype=np.float64)
+    center = chosen.project(lam) if lam.shape == (len(roster.domains),) else chosen.center
+    clients = Clients(grid, roster, center, timeout, attempts)
+    return certify(clients, chosen, w, lam, gamma, mu, norm=norm, offsets=offsets, prior=prior)
+
+
+def _everybody(
+    grid: Grid, n_clients: int | None, domains: Sequence[str] | None, timeout: float
+) -> Roster:
+    """The clients, as soon as there are enough."""
+    wanted = 1 if n_clients is None else n_clients
+    found = wait_for_members(grid, lambda members: len(members) >= wanted, timeout)
+    if len(found) < wanted:
+        raise TimeoutError(
+            f"{len(found)} of {wanted} clients answered within {timeout} s; start the others, or "
+            "raise timeout"
+        )
+    return Roster.of(found.values(), domains)
+
+
 def _mixture_set(
     mixtures: MixtureSet | Callable[[Array], MixtureSet] | None, roster: Roster
 ) -> MixtureSet:
@@ -159,9 +208,9 @@ def _mixture_set(
 
 
 class Clients:
-    """The problem as its clients know it: an oracle for `anymix.solve` and `anymix.certify`.
+    """The problem as its clients know it: the oracle for `anymix.solve` and `anymix.certify`.
 
-    `rounds` grows by a record a round.
+    `rounds` grows by a record a round; `center` is the mixture whose curvature comes first.
     """
 
     def __init__(
