@@ -82,6 +82,10 @@ class Audit:
         once (Bonferroni).
     confidence : the level of all intervals.
     n_empty_cells : combinations of `sensitive_features` without a row: nothing is known of them.
+
+    >>> found = audit([1, 0, 1, 1], [1, 1, 1, 0], ["a", "a", "b", "b"])
+    >>> found.sizes, found.pooled_loss, found.metrics["accuracy"]
+    (array([2, 2]), 0.5, array([0.5, 0.5]))
     """
 
     domain_names: tuple[Any, ...]
@@ -594,6 +598,10 @@ class Comparison:
     domain_names, differences : L_k(b) − L_k(a) for every domain, (p,).
     price : what b costs on the rows as they are, pooled_loss(b) − pooled_loss(a).
     gain : what it gains on the worst mixture, agnostic_loss(a) − agnostic_loss(b).
+
+    >>> a, b = audit(None, [1.0, 3.0], ["x", "y"]), audit(None, [2.5, 2.0], ["x", "y"])
+    >>> compare(a, b).differences, compare(a, b).price, compare(a, b).gain
+    (array([ 1.5, -1. ]), 0.25, 0.5)
     """
 
     a: Audit

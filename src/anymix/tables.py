@@ -42,9 +42,12 @@ __all__ = [
     "Features",
     "TableFit",
     "TableModel",
+    "audit_frame",
     "domain_labels",
     "fit_table",
+    "merge_small",
     "mixture_set",
+    "predict_table",
     "read_table",
 ]
 
@@ -67,6 +70,14 @@ def read_table(path: str | Path, *, encoding: str = "utf-8", keep: Sequence[str]
     A column is numbers if all its entries are; empty cells, NA, NaN, null and ? are missing.
     Columns of more than 5,000 different strings are left out unless `keep` names them; their names
     are in `frame.attrs["left_out"]`. Read in pieces: the memory needed is that of the result.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "people.csv"
+    ...     _ = file.write_text("age,city\\n31,Oslo\\n?,Rome\\n")
+    ...     frame = read_table(file)
+    >>> frame["age"].tolist(), frame["city"].tolist()
+    ([31.0, nan], ['Oslo', 'Rome'])
     """
     path = Path(path)
     if not path.is_file():
@@ -588,7 +599,14 @@ def target_column(frame: Any, name: str, task: str) -> tuple[NDArray[Any], str]:
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
-    """A fitted model that takes tables: `predict` and `predict_proba` of a frame's rows."""
+    """A fitted model that takes tables: `predict` and `predict_proba` of a frame's rows.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"x": [0.0, 1.0] * 20, "d": list("aabb") * 10, "y": list("ny") * 20})
+    >>> model = fit_table(table, "y", ["d"], gamma=0.01).model
+    >>> model.predict(pd.DataFrame({"x": [0.0, 0.9]})).tolist(), model.classes.tolist()
+    (['n', 'y'], ['n', 'y'])
+    """
 
     features: Features
     estimator: Any  # AgnosticClassifier or AgnosticRegressor
@@ -963,7 +981,17 @@ def _spaced(these: NDArray[np.bool_], share: float) -> Rows:
 
 
 def predict_table(model: TableModel, frame: Any, keep: Sequence[str] = ()) -> tuple[Any, list[str]]:
-    """A frame of the columns to keep, `prediction` and the classes' probabilities; and notes."""
+    """A frame of the columns to keep, `prediction` and the classes' probabilities; and notes.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"c": list("uv") * 20, "d": list("aabb") * 10, "y": list("ny") * 20})
+    >>> model = fit_table(table, "y", ["d"], gamma=0.01).model
+    >>> predictions, notes = predict_table(model, pd.DataFrame({"c": ["v", "w"]}), keep=["c"])
+    >>> predictions.columns.tolist(), predictions["prediction"].tolist()[0]
+    (['c', 'prediction', 'probability of n', 'probability of y'], 'y')
+    >>> notes
+    ["'c': 1 level(s) that the training had not, such as 'w'"]
+    """
     kept = {name: column(frame, name) for name in keep}
     notes = model.features.unseen(frame)
     if model.classes is None:
