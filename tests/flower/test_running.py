@@ -29,7 +29,8 @@ THREE_WAYS = Path(__file__).parent / "three_ways"
 
 def copy_app(folder: Path, *changes: tuple[str, str, str]) -> Path:
     """The app with some text replaced, (file, old, new)."""
-    for file in ("pyproject.toml", *(f"three_ways/{n}.py" for n in ("client_app", "server_app"))):
+    modules = [f"three_ways/{name}.py" for name in ("__init__", "client_app", "server_app")]
+    for file in ("pyproject.toml", *modules):
         text = (THREE_WAYS / file).read_text()
         for where, old, new in changes:
             if where == file:
@@ -59,7 +60,8 @@ def test_runs_do_not_see_each_other() -> None:
     assert federate(THREE_WAYS) == first
     assert more["w"] != first["w"]
     log = logging.getLogger("anymix.flower")
-    assert (log.handlers, log.level) == ([], logging.NOTSET)
+    assert (log.handlers, log.level, log.propagate) == ([], logging.NOTSET, True)
+    assert log.parent is logging.getLogger()
 
 
 def test_apps_of_the_same_name_in_two_folders(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def _heard(show: Show) -> Iterator[None]:
     """Give what the library logs to `show`, and to nobody else."""
     handler = logging.Handler()
     handler.emit = lambda record: show(record.getMessage())  # type: ignore[method-assign]
-    before = log.level, log.propagate
+    before = log.level, log.propagate, log.parent
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False
@@ -207,7 +207,7 @@ def _heard(show: Show) -> Iterator[None]:
     finally:
         log.removeHandler(handler)
         log.setLevel(before[0])
-        log.propagate = before[1]
+        log.propagate, log.parent = before[1:]  # the app may have called show_log
 
 
 # -- in processes of Flower's own ------------------------------------------------------------------
