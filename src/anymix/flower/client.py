@@ -109,7 +109,8 @@ def client_app(
     @app.train()
     def train(message: Message, context: Context) -> Message:
         arrays, settings = unpack(message.content)
-        reply = answer(rows_of(context), key(context), arrays["w"], settings)
+        w = np.concatenate([array.ravel() for array in arrays.values()])
+        reply = answer(rows_of(context), key(context), w, settings)
         return Message(pack(*reply), reply_to=message)
 
     @app.query("solve")

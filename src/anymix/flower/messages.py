@@ -4,7 +4,7 @@ A message holds named NumPy arrays and settings (numbers, strings, lists of them
 round, each answered by one reply:
 
     query           who are you: key, domains, rows of each, length and kind of the model
-    train           w and the weights of the rows  →  the update and the sums of the losses
+    train           the model's arrays and the weights of the rows  →  update and sums of losses
     query.solve     w and λ  →  the sums that the exact solver asks for
 
 Flower moves what is not in flwr.app, flwr.serverapp and flwr.clientapp from release to release; all
@@ -45,19 +45,15 @@ __all__ = [
     "Settings",
     "exchange",
     "failure",
-    "flower_array",
     "give_identity",
     "n_bytes",
     "pack",
+    "pack_record",
+    "record_of",
     "through_the_wire",
     "unpack",
     "with_vector",
 ]
-
-
-def flower_array(array: NDArray[Any]) -> FlowerArray:
-    """A NumPy array in the form of a message."""
-    return FlowerArray(np.ascontiguousarray(array))
 
 
 def pack(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> RecordDict:
@@ -71,9 +67,19 @@ def pack(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Rec
     >>> arrays["w"].tolist(), settings["round"], settings["losses"].tolist()
     ([0.0, 0.0], 1, [0.5, 0.7])
     """
+    return pack_record(record_of(arrays), settings)
+
+
+def record_of(arrays: Mapping[str, NDArray[Any]]) -> ArrayRecord:
+    """Named arrays in Flower's form."""
     record = ArrayRecord()
     for name, array in arrays.items():
-        record[name] = flower_array(array)
+        record[name] = FlowerArray(np.ascontiguousarray(array))
+    return record
+
+
+def pack_record(record: ArrayRecord, settings: Mapping[str, Any]) -> RecordDict:
+    """The same of arrays in Flower's form, which can go into many messages."""
     return RecordDict({"arrays": record, "settings": _settings(settings)})
 
 

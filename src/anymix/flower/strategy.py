@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from anymix.adversary import Adversary
 from anymix.flower import checkpoint as files
 from anymix.flower.attendance import Attendance, MissingClientsError, empty_domains
-from anymix.flower.messages import TRAIN, exchange, flower_array, n_bytes, pack, with_vector
+from anymix.flower.messages import TRAIN, exchange, n_bytes, pack_record, record_of, with_vector
 from anymix.flower.players import Players
 from anymix.flower.privacy import Privacy
 from anymix.flower.results import AgnosticResult, History, Record, metrics
@@ -285,12 +285,11 @@ class AgnosticStrategy(Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """The messages of a round: w, and the weights of the rows of each client that is asked."""
+        """The messages of a round: the model, and the weights of the rows of each client asked."""
         started = time.monotonic()
         waiting = self.deadline if self.on_missing == "wait" else 0.0
         roster = self._attendance.wait_for_domains(grid, waiting)
         self._now = now = _Round(server_round, roster, *self._masses(roster, server_round), started)
-        w = np.concatenate([array.numpy().ravel() for array in arrays.values()])
         settings = {
             "seed": self.seed,
             "round": server_round,
@@ -299,7 +298,7 @@ class AgnosticStrategy(Strategy):
             "step": self.step_w(self._players.t + 1),
             "gamma": float(self.gamma),
         }
-        content, group = pack({"w": w}, settings), str(server_round)
+        content, group = pack_record(arrays, settings), str(server_round)
         m = np.where(roster.counts > 0, roster.counts, 1.0)
         weights = np.stack([now.A / m, now.B / m], axis=1)  # (clients, 2, p)
         for i in now.rows:
@@ -429,12 +428,12 @@ class AgnosticStrategy(Strategy):
 
     def _record(self, w: Array) -> ArrayRecord:
         """w in the arrays that the run began with."""
-        record, start = ArrayRecord(), 0
+        parts, start = {}, 0
         for name, like in self._template.items():
             part = w[start : start + like.size].reshape(like.shape)
-            record[name] = flower_array(part.astype(like.dtype))
+            parts[name] = part.astype(like.dtype)
             start += like.size
-        return record
+        return record_of(parts)
 
     # -- the rest of Flower's interface --------------------------------------------------------
 
