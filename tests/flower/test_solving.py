@@ -482,6 +482,45 @@ def test_too_few_clients() -> None:
         federated_solve(grid, n_clients=5, timeout=0.1)
 
 
+@pytest.mark.parametrize("n_clients", [None, 4])
+def test_a_client_that_cannot_load_is_not_left_out_silently(n_clients: int | None) -> None:
+    X, y, domains = table()
+
+    def load(context: Context) -> Table:
+        mine = np.arange(90) % 4 == context.node_config["partition-id"]
+        if context.node_config["partition-id"] == 2:
+            raise OSError("the disk is gone")
+        return X[mine], y[mine], domains[mine]
+
+    grid = LocalGrid(client_app(load), nodes=4)
+    with pytest.raises(ValueError, match=r"cannot take part: .*the disk is gone"):
+        federated_solve(grid, n_clients=n_clients)
+
+
+def test_a_silent_client_is_not_left_out_silently() -> None:
+    class Mute(LocalGrid):
+        def _push(self, message: Message) -> str:
+            message_id = super()._push(message)
+            if message.metadata.dst_node_id == self.get_node_ids()[0]:
+                self._replies.pop(message_id)
+            return message_id
+
+    with pytest.raises(TimeoutError, match="3 of 4 clients answered"):
+        federated_solve(grid_of(table(), np.arange(90) % 4, kind=Mute), timeout=0.3)
+
+
+def test_a_client_with_another_model_is_refused() -> None:
+    X, y, domains = table()
+
+    def load(context: Context) -> Table:
+        i = int(context.node_config["partition-id"])
+        mine = np.arange(90) % 4 == i
+        return X[mine][:, : 3 - (i == 2)], y[mine], domains[mine]
+
+    with pytest.raises(ValueError, match=r"client '2' has .* of 2 columns"):
+        federated_solve(LocalGrid(client_app(load), nodes=4))
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -33,7 +33,7 @@ from anymix.certificates import Certificate, certify
 from anymix.domains import Evaluation, LinearDomains
 from anymix.exact import Record, Solution, solve
 from anymix.flower.messages import SOLVE, Arrays, Settings, exchange, n_bytes, pack, unpack
-from anymix.flower.roster import Roster, find_members, wait_for_members
+from anymix.flower.roster import Member, Roster, find_members
 from anymix.losses import CrossEntropy, Huber, Loss
 from anymix.mixtures import MixtureSet, Simplex
 from anymix.penalties import DirichletPrior
@@ -89,7 +89,7 @@ def federated_solve(
         which are learnt from the clients; None is the whole simplex.
     gamma, mu, norm, offsets, tol, prior, start, max_iter, verbose : as in `anymix.solve`.
     n_clients : wait for so many clients. Nodes take their time to register, so give it for any
-        grid but a LocalGrid: None takes those that are there now.
+        grid but a LocalGrid: None takes the nodes that are there now, all of them.
     domains : all names of domains, if another order than the sorted one is wanted.
     timeout : seconds to wait for the answer of a client.
     attempts : how often it is asked when it fails or does not answer in that time. A client that
@@ -109,7 +109,7 @@ def federated_solve(
     >>> solution.domain_names, solution.mixture.tolist(), len(solution.rounds)
     (('east', 'west'), [0.0, 1.0], 3)
     """
-    roster = _everybody(grid, n_clients, domains, timeout)
+    roster = _everybody(grid, n_clients, domains, timeout, attempts)
     chosen = _mixture_set(mixtures, roster)
     clients = Clients(grid, roster, chosen.center, timeout, attempts)
     solution = solve(
@@ -167,7 +167,7 @@ def federated_certify(
     >>> proof.gap < 1e-3
     True
     """
-    roster = _everybody(grid, n_clients, domains, timeout)
+    roster = _everybody(grid, n_clients, domains, timeout, attempts)
     chosen = _mixture_set(mixtures, roster)
     lam = np.asarray(mixture, dtype=np.float64)
     center = chosen.project(lam) if lam.shape == (len(roster.domains),) else chosen.center
@@ -176,17 +176,31 @@ def federated_certify(
 
 
 def _everybody(
-    grid: Grid, n_clients: int | None, domains: Sequence[str] | None, timeout: float
+    grid: Grid,
+    n_clients: int | None,
+    domains: Sequence[str] | None,
+    timeout: float,
+    attempts: int,
 ) -> Roster:
-    """The clients, as soon as there are enough."""
-    wanted = 1 if n_clients is None else n_clients
-    found = wait_for_members(grid, lambda members: len(members) >= wanted, timeout)
-    if len(found) < wanted:
-        raise TimeoutError(
-            f"{len(found)} of {wanted} clients answered within {timeout} s; start the others, or "
-            "raise timeout"
-        )
-    return Roster.of(found.values(), domains)
+    """The clients, as soon as there are enough: n_clients, or else all nodes there are."""
+    end, failures = time.monotonic() + timeout, 0
+    members: dict[int, Member] = {}
+    while True:
+        wrong: dict[int, str] = {}
+        rest = max(0.1, end - time.monotonic())
+        members = find_members(grid, known=members, timeout=rest, reject=wrong.__setitem__)
+        wanted = len(set(grid.get_node_ids())) if n_clients is None else n_clients
+        if len(members) >= max(1, wanted):
+            return Roster.of(members.values(), domains)
+        failures += bool(wrong)
+        if failures >= attempts:
+            raise ValueError(f"a client cannot take part: {'; '.join(wrong.values())}")
+        if time.monotonic() >= end:
+            raise TimeoutError(
+                f"{len(members)} of {wanted} clients answered within {timeout} s; start the "
+                "others, or raise timeout"
+            )
+        time.sleep(0.2)
 
 
 def _mixture_set(
