@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 import anymix
 from anymix.auditing import audit
 from anymix.cli import app, main
-from anymix.tables import fit_table, read_table
+from anymix.tables import read_table
+from anymix.tabular import fit_table
 
 
 def run(*arguments: Any) -> str:

@@ -2,19 +2,10 @@
 
     L_k = mean loss on domain k,    agnostic loss = max_{λ∈Λ} Σ_k λ_k L_k
 
-Every number comes with a confidence interval. With n the rows of a domain:
-
-- shares (accuracy, 0-1 loss): Clopper-Pearson, exact, so it covers at the level or above;
-- means (log loss, squared and absolute error, given losses; RMSE by its root): Student's t with
-  Hall's correction for skewness (On the removal of skewness by transformation, 1992), within 2
-  points of 95 % from some 20 rows on, 50 for very skewed losses; below, it may cover 5 to 8 points
-  less. One row says nothing of the spread: its interval is as wide as the loss allows;
-- AUC: DeLong's variance on the log-odds scale; an AUC of 0 or 1 gets the exact bound for
-  min(positives, negatives) independent pairs;
-- calibration error: the ℓ₁ distance of ten means, so an error of at most that of the means; it
-  covers at the level or above, also where the true error is 0.
-
-Each interval is about one domain alone; only `agnostic_interval` is about all of them at once.
+Every number comes with a confidence interval of `intervals`: a share for accuracy and 0-1 loss, a
+mean for log loss, squared and absolute error and given losses (RMSE by its root), and those of AUC
+and calibration error. Each is about one domain alone; only `agnostic_interval` is about all of them
+at once.
 """
 
 from __future__ import annotations
@@ -23,16 +14,17 @@ import html
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
-from scipy.special import betaincinv, expit, logit, ndtri, stdtrit
 
+from anymix import intervals
 from anymix.fitting import Mixtures, target_mixtures
+from anymix.intervals import Estimate
 from anymix.mixtures import MixtureSet
 from anymix.reading import encode, numbers
 from anymix.rows import rows_of_domains
@@ -50,14 +42,6 @@ LOSS_TITLES = {
     "squared": "half squared error",
     "absolute": "absolute error",
 }
-
-
-class Estimate(NamedTuple):
-    """A number and the ends of its confidence interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 Measure = Callable[[Rows, float], Estimate]  # of the rows of a domain, at a confidence
@@ -221,7 +205,7 @@ def audit(
         mixture (the simplex).
     classes : the classes in the order of the columns of y_pred, when y_true lacks some of them;
         sorted by default.
-    confidence : level of the intervals, see the module.
+    confidence : level of the intervals, see `anymix.intervals`.
 
     Labels give the metric accuracy; probabilities accuracy, auc (two classes) and
     calibration_error (ten bins: of the second class, or of the most probable of K ≥ 3); values
@@ -427,8 +411,8 @@ def _of_labels(
 
 def _of_hits(hits: NDArray[np.bool_]) -> dict[str, Measure]:
     return {
-        "loss": lambda rows, confidence: _share(~hits[rows], confidence),
-        "accuracy": lambda rows, confidence: _share(hits[rows], confidence),
+        "loss": lambda rows, confidence: intervals.share(~hits[rows], confidence),
+        "accuracy": lambda rows, confidence: intervals.share(hits[rows], confidence),
     }
 
 
@@ -445,8 +429,10 @@ def _of_probabilities(
         measures["loss"] = _mean_of(-np.log(np.maximum(P[np.arange(n), y], floor)), least=0.0)
     q, happened = (P[:, 1], y == 1) if K == 2 else (P.max(axis=1), likely == y)
     if K == 2:
-        measures["auc"] = lambda rows, confidence: _auc(q[rows], happened[rows], confidence)
-    measures["calibration_error"] = lambda rows, confidence: _calibration(
+        measures["auc"] = lambda rows, confidence: intervals.auc(
+            q[rows], happened[rows], confidence
+        )
+    measures["calibration_error"] = lambda rows, confidence: intervals.calibration(
         q[rows], happened[rows], confidence
     )
     return measures
@@ -502,89 +488,11 @@ def _of_values(
     }
 
 
-# Intervals -------------------------------------------------------------------------------------
-
-
 def _mean_of(losses: Array, least: float = -math.inf) -> Measure:
     """The mean of some rows' losses, known to be at least `least`; a share if all are 0 or 1."""
     if np.all((losses == 0) | (losses == 1)):
-        return lambda rows, confidence: _share(losses[rows] == 1, confidence)
-    return lambda rows, confidence: _mean(losses[rows], confidence, least)
-
-
-def _share(hits: NDArray[np.bool_], confidence: float) -> Estimate:
-    """k/n with the Clopper-Pearson interval: all shares under which k is not too rare."""
-    n, k, tail = len(hits), int(hits.sum()), (1 - confidence) / 2
-    low = float(betaincinv(k, n - k + 1, tail)) if k > 0 else 0.0
-    high = float(betaincinv(k + 1, n - k, 1 - tail)) if k < n else 1.0
-    return Estimate(k / n, low, high)
-
-
-def _mean(x: Array, confidence: float, least: float) -> Estimate:
-    """x̄ − (s/√n) g⁻¹(±t) with Hall's g(T) = T + γ(T²/3 + 1/6)/√n + γ²T³/(27n), γ the skewness."""
-    n, mean = len(x), float(np.mean(x))
-    if n == 1:
-        return Estimate(mean, least, math.inf)
-    centered = x - mean
-    s = math.sqrt(float(centered @ centered) / (n - 1))
-    if s == 0:
-        return Estimate(mean, mean, mean)
-    unit = centered / s
-    skewness = float(np.mean(unit**3)) * math.sqrt(n * (n - 1)) / max(n - 2, 1) if n > 2 else 0.0
-    t = float(stdtrit(n - 1, (1 + confidence) / 2))
-    low, high = (mean - s / math.sqrt(n) * _unskewed(end, skewness, n) for end in (t, -t))
-    return Estimate(mean, max(least, low), high)
-
-
-def _unskewed(t: float, skewness: float, n: int) -> float:
-    """g⁻¹(t): with u = γT/(3√n), g(T) = (√n/γ) ((1 + u)³ − 1) + γ/(6√n)."""
-    a = skewness / math.sqrt(n)
-    if abs(a) < 1e-6:
-        return t
-    return 3 / a * (float(np.cbrt(1 + a * (t - a / 6))) - 1)
-
-
-def _auc(q: Array, happened: NDArray[np.bool_], confidence: float) -> Estimate:
-    """P(q⁺ > q⁻) + ½ P(q⁺ = q⁻); by DeLong, the variances of each row's share of wins."""
-    m = int(happened.sum())
-    n = len(q) - m
-    if min(m, n) == 0:
-        return Estimate(math.nan, math.nan, math.nan)
-    inside = np.where(happened, _midranks(q[happened], q), _midranks(q[~happened], q))
-    wins = (_midranks(q, q) - inside) / np.where(happened, n, m)  # of the other kind below
-    auc = float(np.mean(wins[happened]))
-    if auc in (0.0, 1.0):  # min(m, n) disjoint pairs, all in the same order
-        return _share(np.full(min(m, n), auc == 1), confidence)
-    if min(m, n) == 1:
-        return Estimate(auc, 0.0, 1.0)
-    variance = float(np.var(wins[happened], ddof=1) / m + np.var(wins[~happened], ddof=1) / n)
-    half = float(ndtri((1 + confidence) / 2)) * math.sqrt(variance) / (auc * (1 - auc))
-    return Estimate(auc, float(expit(logit(auc) - half)), float(expit(logit(auc) + half)))
-
-
-def _midranks(among: Array, of: Array) -> Array:
-    """How many of `among` are below each entry, ties counting half."""
-    ordered = np.sort(among)
-    below, up_to = np.searchsorted(ordered, of), np.searchsorted(ordered, of, side="right")
-    return (below + up_to) / 2.0
-
-
-def _calibration(q: Array, happened: NDArray[np.bool_], confidence: float) -> Estimate:
-    """Σ_b |μ_b|, μ_b the mean of (1{happened} − q) 1{q in bin b}; ± a quantile of Σ_b |N(0, s_b²)|.
-
-    | ‖μ̂‖₁ − ‖μ‖₁ | ≤ ‖μ̂ − μ‖₁, whose distribution is nearly that sum's.
-    """
-    bins = np.minimum((10 * q).astype(np.intp), 9)
-    gap = happened - q
-    mean = np.bincount(bins, gap, minlength=10) / len(q)
-    seen, if_calibrated = (np.bincount(bins, v, minlength=10) for v in (gap**2, q * (1 - q)))
-    s = np.sqrt(np.maximum(seen, if_calibrated)) / len(q)  # few rows of a bin may look certain
-    error = float(np.abs(mean).sum())
-    half = float(np.quantile(_NORMAL @ s, confidence))
-    return Estimate(error, max(0.0, error - half), min(1.0, error + half))
-
-
-_NORMAL = np.abs(np.random.default_rng(0).normal(size=(4000, 10)))
+        return lambda rows, confidence: intervals.share(losses[rows] == 1, confidence)
+    return lambda rows, confidence: intervals.mean(losses[rows], confidence, least)
 
 
 # Two models ------------------------------------------------------------------------------------

@@ -176,7 +176,8 @@ def fit(
     """
     import joblib
 
-    from anymix.tables import fit_table, read_table
+    from anymix.tables import read_table
+    from anymix.tabular import fit_table
 
     shown = not (quiet or as_json)
     used = [target, *domain]
@@ -235,7 +236,8 @@ def predict(
 
     - anymix predict model.joblib new.csv | head
     """
-    from anymix.tables import predict_table, read_table
+    from anymix.tables import read_table
+    from anymix.tabular import predict_table
 
     fitted = _load(model)
     frame = read_table(table, encoding=encoding, keep=keep or ())
@@ -294,7 +296,8 @@ def audit_table(
     - anymix audit preds.csv --losses nll --against old -d language --mixtures cvar:0.3 --json
     """
     from anymix.auditing import compare
-    from anymix.tables import audit_frame, read_table
+    from anymix.tables import read_table
+    from anymix.tabular import audit_frame
 
     named = [*domain, *(prediction or ()), *(c for c in (target, losses, against) if c)]
     audits = audit_frame(
@@ -398,7 +401,7 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
 def _load(path: Path) -> Any:
     import joblib
 
-    from anymix.tables import TableModel
+    from anymix.tabular import TableModel
 
     try:
         model = joblib.load(path)
