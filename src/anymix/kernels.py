@@ -368,8 +368,9 @@ def dot(data: Data, i: int, w: Array, at: int) -> float:
     """⟨w, x_i⟩ for the block of w that begins at a place."""
     z = 0.0
     if len(data.ends) == 0:
+        row, block = data.values[i * data.d : (i + 1) * data.d], w[at : at + data.d]
         for j in range(data.d):
-            z += data.values[i * data.d + j] * w[at + j]
+            z += row[j] * block[j]
     else:
         for e in range(data.ends[i], data.ends[i + 1]):
             z += data.values[e] * w[at + data.columns[e]]
@@ -440,8 +441,9 @@ def collect(rules: Rules, data: Data, chosen: Choice, step: Step, plain: Plain) 
 def add(data: Data, i: int, c: float, w: Array, at: int) -> None:
     """w ← w + c x_i for the block of w that begins at a place."""
     if len(data.ends) == 0:
+        row, block = data.values[i * data.d : (i + 1) * data.d], w[at : at + data.d]
         for j in range(data.d):
-            w[at + j] += c * data.values[i * data.d + j]
+            block[j] += c * row[j]
     else:
         for e in range(data.ends[i], data.ends[i + 1]):
             w[at + data.columns[e]] += c * data.values[e]
@@ -528,8 +530,9 @@ def add_lazily(data: Data, i: int, c: float, S: float, v: Array, drag: Array) ->
     """v ← v + c x_i, drag ← drag + S c x_i; the change of ‖v‖²."""
     change = 0.0
     if len(data.ends) == 0:
+        row = data.values[i * data.d : (i + 1) * data.d]
         for j in range(data.d):
-            move = c * data.values[i * data.d + j]
+            move = c * row[j]
             change += move * (2 * v[j] + move)
             v[j] += move
             drag[j] += S * move

@@ -359,7 +359,6 @@ def train(
         optimizer=experiment.optimizer,
         seed=seed,
         every=every,
-        compiled=None if problem.n_scores == 1 else False,  # batches of many scores: BLAS wins
     )
 
 
