@@ -354,6 +354,25 @@ def test_the_entropic_tree_is_multiplicative_weights(
         assert found[k] > 0
 
 
+def test_long_moves_take_no_digits_from_the_mixture() -> None:
+    rng, domains = np.random.default_rng(0), np.array([1, 3])
+    for _ in range(20):
+        lam = np.full(5, 0.2)
+        tree = trees.euclidean(lam, np.zeros(5))
+        for moves in 1e9 + rng.random((2, 2)):
+            trees.euclidean_step(tree, domains, moves, 2)
+            lam = project_simplex(lam + np.bincount(domains, moves, minlength=5))
+        np.testing.assert_allclose(trees.euclidean_read(tree)[0], lam, atol=1e-15)
+
+
+def test_no_digits_are_lost_on_the_way() -> None:
+    """τ would be a million by then, and λ = a − τ have ten digits, were it not brought back."""
+    options: dict[str, Any] = {"step_w": 0.0, "step_mixture": 1.0, "sampler": Weighted()}
+    (found,) = run(make(p=3), n=1, every=10**6, compiled=True, **options)
+    assert abs(found.mixture.sum() - 1) < 1e-12
+    assert abs(found.mixture_average.sum() - 1) < 1e-12
+
+
 @adversaries
 def test_draws_follow_the_mixture(adversary: str) -> None:
     """Equally spaced u: every domain is drawn as often as λ says, within one draw."""
