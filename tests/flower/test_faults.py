@@ -259,7 +259,7 @@ def test_rebalanced_masses_are_those_asked_for(seed: int) -> None:
 def test_a_domain_without_any_answer_is_never_rebalanced() -> None:
     A = np.array([[0.5, 0.0], [0.0, 0.5]])
     answers = {0: Answer(np.ones(2), np.array([1.0, 0.0]))}
-    assert add_up(answers, A, 2 * A, min_share=0.01) is None
+    assert add_up(answers, [0, 1], A, 2 * A, min_share=0.01) is None
     assert rebalance(A, np.array([True, False])) is None
 
 

@@ -115,13 +115,13 @@ def client_app(
 
     @app.query("solve")
     def solve(message: Message, context: Context) -> Message:
-        from anymix.flower import solving
+        from anymix.flower import sums
 
         rows = rows_of(context)
         if not isinstance(rows, LinearRows):
             raise ValueError("federated_solve is for the linear model; train this one instead")
         arrays, settings = unpack(message.content)
-        return Message(pack(solving.answer(rows.problem, arrays, settings), {}), reply_to=message)
+        return Message(pack(sums.answer(rows.problem, arrays, settings), {}), reply_to=message)
 
     return app
 
@@ -246,8 +246,8 @@ def answer(
     """
     a, b = settings["weights"].reshape(2, -1)
     asked, m = (a != 0) | (b != 0), rows.table.sizes
-    mass, kind = float(a @ m), w.dtype
-    update, losses = np.zeros(rows.n_parameters), np.zeros(len(m))
+    mass, start = float(a @ m), w
+    update = losses = np.zeros(0)
     for j in range(settings["local_steps"] if mass > 0 else 1):
         seed = [settings["seed"], settings["round"], number_of(key), j]
         chosen, parts = rows.table.draw(asked, settings["batch_size"], seed)
@@ -255,11 +255,13 @@ def answer(
         if settings["gamma"] > 0:
             gradient += mass * settings["gamma"] * (rows.penalized * w)
         if j == 0:
-            losses = b * parts.sums(values, len(m))
-        update += gradient
+            losses, update = b * parts.sums(values, len(m)), gradient
+        else:
+            update = update + gradient
         if mass > 0:
-            w = w - (settings["step"] / mass) * gradient
-    return {"update": update.astype(kind)}, {"sums": np.concatenate([losses, asked * m])}
+            w = start - (settings["step"] / mass) * update
+    sums = np.concatenate([losses, asked * m])
+    return {"update": update.astype(start.dtype, copy=False)}, {"sums": sums}
 
 
 def number_of(key: str) -> int:

@@ -299,11 +299,12 @@ class AgnosticStrategy(Strategy):
             "gamma": float(self.gamma),
         }
         content, group = pack_record(arrays, settings), str(server_round)
-        m = np.where(roster.counts > 0, roster.counts, 1.0)
-        weights = np.stack([now.A / m, now.B / m], axis=1)  # (clients, 2, p)
+        weights = np.stack([now.A, now.B], axis=1)  # (clients, 2, p)
         for i in now.rows:
-            own = with_vector(content, "weights", weights[i][:, roster.places[i]])
-            yield Message(own, roster.members[i].node_id, TRAIN, group_id=group)
+            member = roster.members[i]
+            row_weights = weights[i][:, roster.places[i]] / member.counts
+            own = with_vector(content, "weights", row_weights)
+            yield Message(own, member.node_id, TRAIN, group_id=group)
 
     def _masses(self, roster: Roster, server_round: int) -> tuple[Array, Array]:
         """How much every client counts, (clients, p); nothing where a domain has nobody."""
@@ -320,9 +321,11 @@ class AgnosticStrategy(Strategy):
             now.sent += sum(n_bytes(message.content) for message in messages)
             replies += exchange(grid, messages, timeout)
             good = {r.metadata.src_node_id for r in replies if r.has_content()}
+            if self.on_missing != "wait" or len(good) == len(now.rows):
+                break
             here = np.array([member.node_id in good for member in now.roster.members])
             over = time.monotonic() - now.started >= self.deadline
-            if self.on_missing != "wait" or over or enough(now.A, now.B, here, self.min_share):
+            if over or enough(now.A, now.B, here, self.min_share):
                 break
             messages = [
                 Message(m.content, m.metadata.dst_node_id, TRAIN, group_id=m.metadata.group_id)
@@ -345,7 +348,7 @@ class AgnosticStrategy(Strategy):
         for reply in replies:
             self._read(reply)
         self._attendance.note(now.keys(now.answers), now.keys(now.missing | now.failed))
-        sums = add_up(now.answers, now.A, now.B, self.min_share)
+        sums = add_up(now.answers, now.rows, now.A, now.B, self.min_share)
         if sums is None:
             self._go_on_without()
         mixture, losses = self._players.adversary.mixture, np.full(now.A.shape[1], np.nan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,23 +101,23 @@ def _totals(A: Array, B: Array) -> Array:
 
 
 def add_up(
-    answers: Mapping[int, Answer], A: Array, B: Array, min_share: float
+    answers: Mapping[int, Answer], asked: Sequence[int], A: Array, B: Array, min_share: float
 ) -> tuple[Array, Array] | None:
-    """(Σ update, Σ losses) over the clients asked; None when too little of a domain answered.
+    """(Σ update, Σ losses) over the clients `asked`; None when too little of a domain answered.
 
     `answers` are by the row of the client in A and B, and added in that order, never in the order
     of the replies. With min_share = 1 everyone asked must have answered. Below that, the rest of a
     domain stands for its lost clients, see `rebalance`.
     """
     rows = sorted(answers)
-    here = np.isin(np.arange(len(A)), rows)
-    if not rows or not enough(A, B, here, min_share):
+    if not rows:
         return None
     updates = np.array([answers[i].update for i in rows])
     losses = np.array([answers[i].losses for i in rows])
-    if not np.any((A + B)[~here]):  # nobody is missing
+    if rows == list(asked):
         return updates.sum(axis=0), losses.sum(axis=0)
-    f = rebalance(A, here)
+    here = np.isin(np.arange(len(A)), rows)
+    f = rebalance(A, here) if enough(A, B, here, min_share) else None
     if f is None:
         return None
     whole, part = B.sum(axis=0), B[here].sum(axis=0)
