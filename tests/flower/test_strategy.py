@@ -10,7 +10,7 @@ from flwr.app import Array, ArrayRecord
 
 import anymix as ax
 from anymix.flower import AgnosticStrategy, LocalGrid
-from anymix.flower.sampling import masses
+from anymix.flower.sampling import row_weights
 from anymix.optimizers import Adam
 from anymix.samplers import FullBatch, PerDomain, Weighted
 
@@ -89,8 +89,8 @@ def test_sampled_clients_are_unbiased_for_w_and_for_the_mixture(
     counts = np.array([[9.0, 0, 1], [1.0, 2, 0], [0, 6.0, 3], [5.0, 0, 0]])
     mixture = np.array([0.7, 0.3, 0.0])
     q = counts / counts.sum(axis=0)
-    rng = np.random.default_rng(0)
-    draws = np.array([masses(counts, mixture, sampler, n, rng) for _ in range(4000)])
+    draws = np.array([row_weights(counts, mixture, sampler, n, [seed]) for seed in range(4000)])
+    draws *= counts
     error = draws.std(axis=0) / np.sqrt(len(draws)) + 1e-12
     z = (draws.mean(axis=0) - np.array([mixture * q, q])) / error
     assert np.abs(z).max() < 4.5

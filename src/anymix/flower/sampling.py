@@ -1,12 +1,14 @@
-"""Which clients are asked, and how much each counts: unbiased for w and for λ.
+"""Which clients are asked, and how much each of their rows counts: unbiased for w and for λ.
 
-Client c holds the part q_kc = m_kc/m_k of domain k. A round gives it the masses A_ck and B_ck with
+Client c holds m_kc of the m_k rows of domain k, each of which gets the weights a_ck and b_ck, with
 
-    E Σ_c A_ck (mean of ∇ℓ over its rows of k) = λ_k ∇L_k     i.e.  E A_ck = λ_k q_kc
-    E Σ_c B_ck (mean of ℓ over its rows of k)  = L_k          i.e.  E B_ck = q_kc
+    E Σ_c a_ck (sum of ∇ℓ over its rows of k) = λ_k ∇L_k     i.e.  E a_ck = λ_k/m_k
+    E Σ_c b_ck (sum of ℓ over its rows of k)  = L_k          i.e.  E b_ck = 1/m_k
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,43 +17,49 @@ from anymix.samplers import ModelSampler, Weighted
 
 Array = NDArray[np.float64]
 
-__all__ = ["masses"]
+__all__ = ["row_weights"]
 
 
-def masses(
+def row_weights(
     counts: Array,
     mixture: Array,
     sampler: ModelSampler,
     clients_per_round: int | None,
-    rng: np.random.Generator,
+    seed: Sequence[int],
 ) -> tuple[Array, Array]:
-    """(A, B), each (clients, p), from the rows m_kc of every client, `counts` (clients, p).
+    """(a, b), each (clients, p), from the rows m_kc of every client, `counts` (clients, p).
 
-    All clients: A = λ q, B = q. Some: `clients_per_round // p` draws of a client in every domain.
-    Weighted: `clients_per_round` (p if None) draws of a domain by λ and a client of it, for w, and
-    as many of a domain uniformly, for λ: the λ-gradient sees domains that λ neglects.
+    All clients: a = λ/m, b = 1/m. Some: `clients_per_round // p` draws of a client in every domain,
+    by its rows. Weighted: `clients_per_round` (p if None) draws of a domain by λ and a client of
+    it, for w, and as many of a domain uniformly, for λ, which so sees domains that it neglects.
 
+    >>> from anymix.samplers import FullBatch
     >>> counts = np.array([[3.0, 0.0], [1.0, 4.0]])
-    >>> A, B = masses(counts, np.array([0.5, 0.5]), Weighted(), 100, np.random.default_rng(0))
-    >>> float(A.sum()), float(B.sum())
+    >>> a, b = row_weights(counts, np.array([0.2, 0.8]), FullBatch(), None, seed=[0])
+    >>> a.tolist(), b.tolist()
+    ([[0.05, 0.0], [0.05, 0.2]], [[0.25, 0.0], [0.25, 0.25]])
+    >>> a, b = row_weights(counts, np.array([0.2, 0.8]), Weighted(), 100, seed=[0])
+    >>> float((a * counts).sum().round(9)), float((b * counts).sum().round(9))
     (1.0, 2.0)
     """
-    q, p = counts / counts.sum(axis=0), counts.shape[1]
-    if isinstance(sampler, Weighted):
-        n = clients_per_round or p
+    m, p, holds = counts.sum(axis=0), counts.shape[1], counts > 0
+    weighted = isinstance(sampler, Weighted)
+    if clients_per_round is None and not weighted:
+        return holds * (mixture / m), holds * (1 / m)
+    n, rng = clients_per_round or p, np.random.default_rng(seed)
+    each = np.where(holds, 1 / np.maximum(counts, 1e-300), 0.0)
+    if weighted:
         by_mixture = rng.multinomial(n, mixture / mixture.sum())
         uniform = rng.multinomial(n, np.full(p, 1 / p))
-        return _draws(by_mixture, q, rng) / n, _draws(uniform, q, rng) * (p / n)
-    if clients_per_round is None:
-        return mixture * q, q
-    n = clients_per_round // p
-    if n == 0:
+        a, b = (_draws(drawn, counts / m, rng) for drawn in (by_mixture, uniform))
+        return a * each / n, b * each * (p / n)
+    if n < p:
         raise ValueError(
-            f"clients_per_round is {clients_per_round} for {p} domains; give {p} or more, one "
-            "for every domain, or take sampler=Weighted()"
+            f"clients_per_round is {n} for {p} domains; give {p} or more, one for every domain, "
+            "or take sampler=Weighted()"
         )
-    share = _draws(np.full(p, n), q, rng) / n
-    return mixture * share, share
+    share = _draws(np.full(p, n // p), counts / m, rng) / (n // p)
+    return mixture * share * each, share * each
 
 
 def _draws(n: NDArray[np.int64], q: Array, rng: np.random.Generator) -> Array:

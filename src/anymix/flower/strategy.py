@@ -2,8 +2,8 @@
 
 A round t, from (w, λ) = (w_{t−1}, λ_{t−1}):
 
-    the server sends    w and the weights A_ck/m_kc, B_ck/m_kc of the client's rows (see sampling)
-    a client returns    Σ_k A_ck · mean ∇ℓ and, of each domain k, B_ck · mean ℓ, in one reply
+    the server sends    w and the weights a_ck, b_ck of the client's rows: λ_k/m_k and 1/m_k
+    a client returns    Σ_k a_ck Σ ∇ℓ and, of each domain k, b_ck Σ ℓ over its rows, in one reply
     the server adds     δ_w = Σ_c update_c,  δ_λ = Σ_c losses_c
     and steps           w_t = Π_W(w − γ_w d(δ_w)),  λ_t = Π_Λ(λ + γ_λ δ_λ)
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from anymix.flower.players import Players
 from anymix.flower.privacy import Privacy
 from anymix.flower.results import AgnosticResult, History, Record, metrics
 from anymix.flower.roster import Roster
-from anymix.flower.sampling import masses
+from anymix.flower.sampling import row_weights
 from anymix.flower.tally import Answer, add_up, clip, enough, read_answer
 from anymix.mixtures import MixtureSet, Simplex
 from anymix.optimizers import SGD, Optimizer
@@ -56,8 +56,8 @@ class _Round:
 
     number: int
     roster: Roster
-    A: Array  # (clients, p), see sampling
-    B: Array
+    a: Array  # (clients, p), the weights of their rows, see sampling
+    b: Array
     started: float
     sent: int = 0
     received: int = 0
@@ -67,7 +67,8 @@ class _Round:
     clipped: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.asked: NDArray[np.bool_] = (self.A > 0) | (self.B > 0)  # (clients, p)
+        self.A, self.B = self.a * self.roster.counts, self.b * self.roster.counts  # their masses
+        self.asked: NDArray[np.bool_] = (self.A > 0) | (self.B > 0)
         self.rows: list[int] = np.flatnonzero(self.asked.any(axis=1)).tolist()
 
     @property
@@ -88,7 +89,7 @@ class AgnosticStrategy(Strategy):
     step_w, step_mixture : γ_w and γ_λ, numbers or functions of the step t = 1, 2, …
     sampler : FullBatch (default): a client looks at all its rows; PerDomain(b) and Weighted(b): at
         b of each domain it is asked about. Weighted draws domains by λ, and then clients.
-    clients_per_round : None asks all (Weighted: draws p), else see `sampling.masses`.
+    clients_per_round : None asks all (Weighted: draws p), else see `sampling.row_weights`.
     local_steps : gradient steps of a client before it replies.
     server_optimizer : the rule for w: SGD (default), Momentum, Adagrad, Adam.
     optimistic : Optimistic Stochastic-AFL, whose last iterate converges.
@@ -289,7 +290,8 @@ class AgnosticStrategy(Strategy):
         started = time.monotonic()
         waiting = self.deadline if self.on_missing == "wait" else 0.0
         roster = self._attendance.wait_for_domains(grid, waiting)
-        self._now = now = _Round(server_round, roster, *self._masses(roster, server_round), started)
+        a, b = self._row_weights(roster, server_round)
+        self._now = now = _Round(server_round, roster, a, b, started)
         settings = {
             "seed": self.seed,
             "round": server_round,
@@ -299,20 +301,20 @@ class AgnosticStrategy(Strategy):
             "gamma": float(self.gamma),
         }
         content, group = pack_record(arrays, settings), str(server_round)
-        weights = np.stack([now.A, now.B], axis=1)  # (clients, 2, p)
+        weights, contents = np.stack([now.a, now.b], axis=1), dict[bytes, RecordDict]()
         for i in now.rows:
-            member = roster.members[i]
-            row_weights = weights[i][:, roster.places[i]] / member.counts
-            own = with_vector(content, "weights", row_weights)
-            yield Message(own, member.node_id, TRAIN, group_id=group)
+            own = weights[i][:, roster.places[i]]  # (2, its domains)
+            same = own.tobytes()  # as most others', when all are asked
+            if same not in contents:
+                contents[same] = with_vector(content, "weights", own)
+            yield Message(contents[same], roster.members[i].node_id, TRAIN, group_id=group)
 
-    def _masses(self, roster: Roster, server_round: int) -> tuple[Array, Array]:
-        """How much every client counts, (clients, p); nothing where a domain has nobody."""
+    def _row_weights(self, roster: Roster, server_round: int) -> tuple[Array, Array]:
+        """How much the rows of every client count, (clients, p); 0 where a domain has nobody."""
         if empty_domains(roster):
             return np.zeros_like(roster.counts), np.zeros_like(roster.counts)
-        rng = np.random.default_rng([self.seed, server_round])
-        mixture = self._players.adversary.mixture
-        return masses(roster.counts, mixture, self.sampler, self.clients_per_round, rng)
+        mixture, seed = self._players.adversary.mixture, [self.seed, server_round]
+        return row_weights(roster.counts, mixture, self.sampler, self.clients_per_round, seed)
 
     def _ask(self, grid: Grid, messages: list[Message], timeout: float) -> list[Message]:
         """The replies; with on_missing="wait", who failed is asked again until the deadline."""

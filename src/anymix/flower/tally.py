@@ -58,12 +58,12 @@ def clip(
     answer: Answer, losses: Array | None = None, update: float | None = None
 ) -> tuple[Answer, bool]:
     """Losses cut to 0..losses (p,), the update shortened to length `update`; was that needed?"""
-    cut = answer.losses if losses is None else np.clip(answer.losses, 0.0, losses)
-    length = float(np.linalg.norm(answer.update))
-    shorter = answer.update
-    if update is not None and length > update:
-        shorter = shorter * (update / length)
-    changed = shorter is not answer.update or not np.array_equal(cut, answer.losses)
+    cut, shorter, changed = answer.losses, answer.update, False
+    if losses is not None:
+        cut = np.clip(cut, 0.0, losses)
+        changed = not np.array_equal(cut, answer.losses)
+    if update is not None and (length := float(np.linalg.norm(shorter))) > update:
+        shorter, changed = shorter * (update / length), True
     return Answer(shorter, cut), changed
 
 
