@@ -161,6 +161,26 @@ def test_clients_join_and_leave() -> None:
     np.testing.assert_allclose(result.w, state["w"], atol=1e-12)
 
 
+def test_who_leaves_in_the_middle_of_a_round_is_not_waited_for() -> None:
+    """The round is lost, the next ones are without it; the deadline would be an hour."""
+
+    class Fleeing(FaultyGrid):
+        def _push(self, message: Message) -> str:
+            here = self.contexts[message.metadata.dst_node_id]
+            message_id = super()._push(message)
+            if here.node_config["partition-id"] == 1 and message.metadata.group_id == "2":
+                self.leave(here.node_id)
+            return message_id
+
+    X, y, domains = table()
+    parts = spread("parts", domains)
+    grid = Fleeing(app_of(X, y, domains, parts), len(parts), {(1, 2)})
+    result = AgnosticStrategy(on_missing="wait", **STEPS).start(grid, num_rounds=4, timeout=0.05)
+    assert [r["skipped"] for r in result.history] == [False, True, False, False]
+    assert [r["clients"] for r in result.history] == [6, 6, 5, 5]
+    assert result.excluded == {}
+
+
 def leaving(how_long: int) -> tuple[LocalGrid, Any]:
     """The only client of domain "web" goes after round 1, and comes back after so many looks."""
 

@@ -170,6 +170,45 @@ def test_who_describes_itself_badly_takes_no_part(change: Change) -> None:
     np.testing.assert_allclose(result.w, without(2, 3).w, atol=1e-12)
 
 
+def test_another_key_does_not_bring_a_node_back() -> None:
+    """Client 2 sends nonsense, and calls itself differently each time it is asked."""
+    grid = grid_of("parts")
+    names = iter(f"new {i}" for i in range(9))
+
+    def rename(arrays: dict[str, Any], settings: dict[str, Any]) -> None:
+        settings["key"] = next(names)
+
+    grid.app = Tampered(Tampered(grid.app, 2, rename, "query"), 2, nonsense("nan loss"))
+    result = AgnosticStrategy(on_missing="skip", **STEPS).start(grid, num_rounds=4)
+    assert [r["clients"] for r in result.history] == [6, 5, 5, 5]
+    np.testing.assert_allclose(result.w, without(2, 3).w, atol=1e-12)
+
+
+def test_a_model_that_blows_up_is_not_the_clients_fault() -> None:
+    X, y, domains = table()
+    parts = spread("parts", domains)
+    app = app_of(1e9 * X, y, domains, parts, loss=ax.SquaredError())
+    strategy = AgnosticStrategy(step_w=1e6, step_mixture=0.1)
+    with (
+        np.errstate(over="ignore", invalid="ignore"),
+        pytest.raises(ValueError, match="make step_w shorter"),
+    ):
+        strategy.start(LocalGrid(app, len(parts)), num_rounds=50)
+
+
+def test_one_client_cannot_send_the_model_to_infinity_in_silence() -> None:
+    def huge_update(arrays: dict[str, Any], settings: dict[str, Any]) -> None:
+        arrays["update"] = np.full_like(arrays["update"], 1e308)
+
+    grid = grid_of("parts")
+    grid.app = Tampered(grid.app, 2, huge_update)
+    strategy = AgnosticStrategy(step_w=10.0, step_mixture=0.1)
+    with pytest.raises(ValueError, match="give update_bound"):
+        strategy.start(grid, num_rounds=3)
+    strategy = AgnosticStrategy(step_w=0.3, step_mixture=0.1, update_bound=1.0)
+    assert np.linalg.norm(strategy.start(grid, num_rounds=3).w) < 1
+
+
 def test_a_key_counts_once() -> None:
     """Nodes 1 and 2 say the same key: one of them takes part."""
     result = AgnosticStrategy(**STEPS).start(described(twice), num_rounds=3)

@@ -36,6 +36,7 @@ class Attendance:
         self.excluded: dict[str, str] = {}  # and why
         self._members: dict[int, Member] = {}
         self._nodes: set[int] = set()
+        self._banned: set[int] = set()  # nodes of the excluded, which may come with another key
         self._roster: Roster | None = None
 
     def roster(self, grid: Grid) -> Roster:
@@ -43,17 +44,21 @@ class Attendance:
         nodes = set(grid.get_node_ids())
         if nodes != self._nodes or self._roster is None:
             self._nodes = nodes
-            found = find_members(grid, known=self._members, timeout=30.0, reject=_tell)
-            self._members = {i: m for i, m in found.items() if self._admits(m)}
+            self._members = find_members(
+                grid, known=self._members, ignore=self._banned, timeout=30.0, reject=_tell
+            )
+            for member in list(self._members.values()):
+                self._examine(member)
             self._roster = Roster.of(self._members.values(), self.domains)
         return self._roster
 
-    def _admits(self, member: Member) -> bool:
-        if self.domains is not None and not set(member.domains) <= set(self.domains):
+    def _examine(self, member: Member) -> None:
+        if member.key in self.excluded:
+            self.exclude(member.key, self.excluded[member.key])
+        elif self.domains is not None and not set(member.domains) <= set(self.domains):
             self.exclude(member.key, f"it has unknown domains: {member.domains}")
-        if member.counts.sum() > self.max_rows:
+        elif member.counts.sum() > self.max_rows:
             self.exclude(member.key, f"it claims {member.counts.sum():g} rows")
-        return member.key not in self.excluded
 
     def first_roster(self, grid: Grid, min_clients: int, timeout: float) -> Roster:
         """Wait until there are enough clients, and one of every domain: nodes register late."""
@@ -93,6 +98,7 @@ class Attendance:
         """Leave a client out for good."""
         log.warning("client %r is left out: %s", key, why)
         self.excluded[key] = why
+        self._banned |= {i for i, m in self._members.items() if m.key == key}
         self._members = {i: m for i, m in self._members.items() if m.key != key}
         self._roster = None
 

@@ -65,6 +65,7 @@ class _Round:
     rejected: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)
     clipped: set[int] = field(default_factory=set)
+    someone_left: bool = False
 
     def __post_init__(self) -> None:
         self.A, self.B = self.a * self.roster.counts, self.b * self.roster.counts  # their masses
@@ -96,8 +97,11 @@ class AgnosticStrategy(Strategy):
     adversary : "euclidean", the paper's, or "entropic".
     gamma, mu, w_radius : as in `stochastic_afl`.
     loss_bound : M; a client's mean loss of a domain is cut to 0..M. Give it wherever a client may
-        lie: one that reports a huge loss owns λ otherwise.
-    update_bound : G; a client's update is shortened to G times its mass (and local steps).
+        lie: one that reports a huge loss owns λ otherwise. The loss of guessing is a good M, log 2
+        for two classes: on Adult, one liar among 20 then makes the worst domain of the others 1.7 %
+        worse, 17 % with M = 2, and 123 % without.
+    update_bound : G; a client's update is shortened to G times its mass (and local steps). It
+        limits what a false update does, but does not undo it.
     max_rows : a client that claims more rows is left out: a false count would own its domain.
     privacy : clipping and noise, see `Privacy`.
     on_missing : when clients do not answer, or a domain has nobody: "wait" asks them again until
@@ -186,7 +190,8 @@ class AgnosticStrategy(Strategy):
             )
         if not isinstance(self.sampler, FullBatch | PerDomain | Weighted):
             raise ValueError(f"sampler is {self.sampler!r}; give FullBatch, PerDomain or Weighted")
-        if not self.seed >= 0:
+        value = self.seed
+        if not (isinstance(value, int | np.integer) and value >= 0):
             raise ValueError(f"seed is {self.seed!r}; give a whole number ≥ 0")
 
     def __repr__(self) -> str:
@@ -293,7 +298,7 @@ class AgnosticStrategy(Strategy):
         a, b = self._row_weights(roster, server_round)
         self._now = now = _Round(server_round, roster, a, b, started)
         settings = {
-            "seed": self.seed,
+            "seed": int(self.seed),
             "round": server_round,
             "batch_size": getattr(self.sampler, "batch_size", 0),
             "local_steps": self.local_steps,
@@ -334,6 +339,9 @@ class AgnosticStrategy(Strategy):
                 for m in messages
                 if m.metadata.dst_node_id not in good
             ]
+            if {m.metadata.dst_node_id for m in messages} - set(grid.get_node_ids()):
+                now.someone_left = True  # who is gone cannot answer any more
+                break
             time.sleep(0.05)
         return replies
 
@@ -344,12 +352,14 @@ class AgnosticStrategy(Strategy):
         self._advance(server_round, replies)
         return self._record(self._players.w), metrics(self._history[-1])
 
+    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is found, and told
     def _advance(self, server_round: int, replies: Iterable[Message]) -> None:
         """Add the replies up and step; no step where answers are missing."""
         now = self._now
         for reply in replies:
             self._read(reply)
         self._attendance.note(now.keys(now.answers), now.keys(now.missing | now.failed))
+        self._check_not_blown_up()
         sums = add_up(now.answers, now.rows, now.A, now.B, self.min_share)
         if sums is None:
             self._go_on_without()
@@ -358,6 +368,11 @@ class AgnosticStrategy(Strategy):
             if self.privacy is not None:
                 sums = self.privacy.add_noise(*sums, self._players.t + 1)
             self._players.step(*sums)
+            if not np.isfinite(self._players.w).all():
+                raise ValueError(
+                    f"round {server_round} took w beyond all numbers: make step_w shorter, or give "
+                    "update_bound if a client may send anything"
+                )
             losses = np.where(now.B.sum(axis=0) > 0, sums[1], np.nan)
         self._round_number = server_round
         self._history.append(self._note(mixture, losses, sums is None))
@@ -382,6 +397,15 @@ class AgnosticStrategy(Strategy):
             return
         now.answers[i] = self._clip(answer, i)
 
+    def _check_not_blown_up(self) -> None:
+        """When all send nonsense, it is the model's fault and not the clients'."""
+        now, w = self._now, self._players.w
+        if len(now.rejected) > 1 and not now.answers:
+            raise ValueError(
+                f"round {now.number}: all replies are nonsense ({self._attendance.excluded}) for a "
+                f"w of length {np.linalg.norm(w):g}: make step_w shorter, or give update_bound"
+            )
+
     def _clip(self, answer: Answer, i: int) -> Answer:
         """No client counts for more than its mass allows."""
         now, losses, length = self._now, None, None
@@ -400,8 +424,9 @@ class AgnosticStrategy(Strategy):
     def _go_on_without(self) -> None:
         """Whether a round without enough answers is skipped, or the end."""
         now = self._now
-        if self.on_missing == "skip" or (self.on_missing == "wait" and now.rejected):
-            return  # who sent nonsense is left out of the next round, in which the others go on
+        others_can_go_on = bool(now.rejected) or now.someone_left  # in the next round, without them
+        if self.on_missing == "skip" or (self.on_missing == "wait" and others_can_go_on):
+            return
         raise MissingClientsError(
             f"round {now.number} lacks answers: none from {now.keys(now.missing)}, errors from "
             f"{now.keys(now.failed)}, nonsense from {now.keys(now.rejected)}; nobody has rows of "
