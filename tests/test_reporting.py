@@ -135,9 +135,8 @@ def test_history_of_the_exact_solver(tmp_path: Path) -> None:
     )
     data = data_of(page)
     assert data["mixture"] == fitted.mixture.tolist()
-    assert data["training"]["shares"] is None
-    values = data["training"]["values"]
-    assert values["step"] == [r["iteration"] for r in fitted.history]
+    values, shares = data["training"]["values"], data["training"]["shares"]
+    assert shares["step"] == values["step"] == [r["iteration"] for r in fitted.history]
     assert values["upper"] == [r["upper"] for r in fitted.history]
     lower = [r["lower"] if math.isfinite(r["lower"]) else None for r in fitted.history]
     assert values["lower"] == lower
