@@ -14,7 +14,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from anymix.flower.running import flower_env, free_port, running, script, wait_for_port
+from anymix.flower.processes import flower_env, free_port, running, script, wait_for_port
 
 HERE = Path(__file__).parent
 

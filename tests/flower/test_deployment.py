@@ -10,7 +10,8 @@ from signal import SIGKILL
 
 import pytest
 
-from anymix.flower.running import _descendants, _Job, _start_superlink, federate, start_node
+from anymix.flower.processes import _descendants
+from anymix.flower.running import _Job, _start_superlink, federate, start_node
 
 THREE_WAYS = Path(__file__).parent / "three_ways"
 

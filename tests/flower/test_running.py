@@ -13,16 +13,8 @@ from typing import Any
 import pytest
 from flwr.app import Context, RecordDict
 
-from anymix.flower.running import (
-    _failed,
-    federate,
-    flower_env,
-    free_port,
-    read_overrides,
-    running,
-    save_result,
-    wait_for_port,
-)
+from anymix.flower.processes import failed, flower_env, free_port, running, wait_for_port
+from anymix.flower.running import federate, read_overrides, save_result
 
 THREE_WAYS = Path(__file__).parent / "three_ways"
 
@@ -202,11 +194,11 @@ def test_a_superlink_that_does_not_start_says_why(tmp_path: Path) -> None:
 
 def test_the_cause_of_a_failed_run_is_told() -> None:
     lines = ["round 1", "Traceback:", "ValueError: too few", "  ^^^", "", "the end", ""]
-    error = _failed("the run", lines)
+    error = failed("the run", lines)
     assert str(error) == "the run failed: ValueError: too few"
     assert error.__notes__ == ["round 1\nTraceback:\nValueError: too few\n  ^^^\nthe end"]
-    assert str(_failed("flwr run", ["no app", ""])) == "flwr run failed: no app"
-    assert str(_failed("flwr run", [])) == "flwr run failed: it wrote nothing"
+    assert str(failed("flwr run", ["no app", ""])) == "flwr run failed: no app"
+    assert str(failed("flwr run", [])) == "flwr run failed: it wrote nothing"
 
 
 def test_free_ports_differ() -> None:

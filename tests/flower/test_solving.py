@@ -17,8 +17,9 @@ from anymix.domains import LinearDomains
 from anymix.exact import solve
 from anymix.flower import LocalGrid, client_app, federated_solve
 from anymix.flower.messages import SOLVE, pack, unpack
+from anymix.flower.oracle import Clients
 from anymix.flower.roster import Roster, find_members
-from anymix.flower.solving import Clients, federated_certify
+from anymix.flower.solving import federated_certify
 from anymix.losses import CrossEntropy, Hinge, Huber, SquaredError
 from anymix.mixtures import Chi2Ball, Point, Simplex
 from anymix.penalties import DirichletPrior
