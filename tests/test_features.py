@@ -32,15 +32,6 @@ def test_features_are_those_of_scikit_learn(names: list[str]) -> None:
     assert notes == []
 
 
-@pytest.mark.parametrize("names", [["age", "city"], ["age", "city", "job"]])
-def test_rows_may_be_put_into_another_order(names: list[str]) -> None:
-    frame = people()
-    features, _ = Features.learn(frame, names)
-    order = np.random.default_rng(0).permutation(len(frame))
-    a, b = features.transform(frame, order), features.transform(frame.iloc[order])
-    assert abs(a - b).max() == 0
-
-
 def test_missing_values_are_filled_marked_and_noted() -> None:
     frame = pd.DataFrame(
         {

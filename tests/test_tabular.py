@@ -230,6 +230,51 @@ def test_gamma_is_chosen_for_the_worst_mixture() -> None:
     assert strong.audits["agnostic"].agnostic_loss < weak.audits["agnostic"].agnostic_loss
 
 
+def test_the_model_saved_has_the_gamma_chosen_on_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    choose, chosen = tabular._choose_gamma, []
+
+    def listed(rows: Any, mixtures: Any, part: Any) -> float:
+        chosen.append((len(rows.y[part]), choose(rows, mixtures, part)))
+        return chosen[-1][1]
+
+    monkeypatch.setattr(tabular, "_choose_gamma", listed)
+    r = np.random.default_rng(2)
+    n = 60
+    frame = pd.DataFrame(r.normal(size=(n, 6)), columns=[f"x{j}" for j in range(6)])
+    noise = 1.5 * r.normal(size=n)
+    frame = frame.assign(d=np.arange(n) % 2, y=frame["x0"] + frame["x1"] + noise)
+    found = fit_table(frame, "y", ["d"], folds=2)
+    of_parts, of_all = ([gamma for m, gamma in chosen if m == size] for size in (n // 2, n))
+    assert of_all == [found.gamma]
+    assert {of_parts[1], of_parts[3]}.isdisjoint(of_all)  # else the test would prove nothing
+    assert found.model.estimator.gamma == found.gamma
+
+
+@pytest.mark.parametrize("rows_to_fold", [99, 10])
+def test_rows_held_out_do_not_even_change_the_scale(
+    rows_to_fold: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outlier in domain b moves the losses of a if and only if it is fitted."""
+    monkeypatch.setattr(tabular, "ROWS_TO_FOLD", rows_to_fold)
+    r = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": r.normal(size=40), "d": ["b"] * 10 + ["a"] * 30})
+    frame = frame.assign(y=np.where(frame["x"] + r.logistic(size=40) > 0, "yes", "no"))
+
+    def losses(table: Any) -> tuple[Any, Any]:
+        found = fit_table(table, "y", ["d"], gamma=0.1, holdout=0.5)
+        return [one.domain_losses[0] for one in found.audits.values()], found
+
+    expected, found = losses(frame)
+    n_held_out = 0
+    for i in range(10):
+        moved, with_outlier = losses(frame.assign(x=frame["x"].where(frame.index != i, 1e6)))
+        if moved == pytest.approx(expected, rel=1e-9):
+            n_held_out += 1
+            mean = with_outlier.model.features.columns[0].mean
+            assert (abs(mean) > 1e4) == (rows_to_fold > 40)  # of all rows, if that is affordable
+    assert n_held_out == found.audits["agnostic"].sizes[1] == 5
+
+
 def test_large_tables_are_judged_on_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tabular, "ROWS_TO_FOLD", 500)
     monkeypatch.setattr(tabular, "ROWS_TO_CHOOSE", 300)

@@ -20,7 +20,6 @@ from scipy import sparse
 from anymix.tables import column, pandas
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 __all__ = ["Category", "Features", "Number", "level_codes", "numbers_of"]
 
@@ -129,7 +128,10 @@ class Features:
         notes = [note for _, note in learnt if note]
         columns = tuple(column for column, _ in learnt if column is not None)
         if not columns:
-            raise ValueError("the table has no column to learn from, besides target and domains")
+            raise ValueError(
+                "there is no column to learn from, besides target and domains: each is constant "
+                "or empty in the rows to fit; add one"
+            )
         return Features(columns), notes
 
     def unseen(self, frame: Any) -> list[str]:
@@ -142,12 +144,11 @@ class Features:
             if levels
         ]
 
-    def transform(self, frame: Any, order: Rows | None = None) -> Any:
-        """X (n, d), its rows in `order`: dense if few entries would be 0, else CSR.
+    def transform(self, frame: Any) -> Any:
+        """X (n, d), dense if few entries would be 0, else CSR.
 
         CSR has one entry in each row for each 0/1 column, 0 for a missing indicator.
         """
-        rows: Any = slice(None) if order is None else order
         n, d = len(frame), len(self.titles)
         width = sum(len(c.titles) if isinstance(c, Number) else 1 for c in self.columns)
         dense = d <= 1.5 * width
@@ -157,9 +158,9 @@ class Features:
         for c in self.columns:
             for values, where in c.entries(column(frame, c.name)):
                 if dense:
-                    X[np.arange(n), first + where[rows]] = values[rows]
+                    X[np.arange(n), first + where] = values
                 else:
-                    X[:, entry], places[:, entry] = values[rows], first + where[rows]
+                    X[:, entry], places[:, entry] = values, first + where
                 entry += 1
             first += len(c.titles)
         if dense:

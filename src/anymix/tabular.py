@@ -352,6 +352,10 @@ def fit_table(
         None of them is 5 folds, and beyond 20,000 rows a holdout of 0.25.
     progress : called with a word on what comes next.
 
+    Means, medians, scales and levels are learnt from the rows to fit alone, so what is held out is
+    new to the models in every way. The model returned learns them from all rows; in a holdout of
+    more than 20,000 rows it keeps those of the rows fitted, so that the frame can be let go.
+
     >>> import pandas as pd
     >>> rng = np.random.default_rng(0)
     >>> x, region = rng.normal(size=400), rng.choice(["north", "south"], 400, p=[0.9, 0.1])
@@ -369,32 +373,59 @@ def fit_table(
     for name in set(drop) - set(left_out):
         column(frame, name)  # a name misspelt would be learnt from
     used = {target, *domains, *drop}
-    features, more = Features.learn(frame, [name for name in frame.columns if name not in used])
+    names = [name for name in frame.columns if name not in used]
+    features, more = Features.learn(frame, names)
     notes += [f"{name!r}: left out, too many values" for name in left_out if name not in used]
     notes += more + [f"domain {name!r}: too small, now in {OTHER!r}" for name in merged]
     n, sizes = len(rows.y), np.bincount(rows.d)
     if test is None:
         order, splits, judged_on = _splits(rows, folds, holdout)
-        X = features.transform(frame, order)
-        rows = replace(rows, X=X, y=rows.y[order], d=rows.d[order])
+        frame, rows = frame.iloc[order], replace(rows, y=rows.y[order], d=rows.d[order])
         del order
     else:
-        rows = replace(rows, X=features.transform(frame))
-        rows = _followed_by(rows, test, features, target, domains, set(merged))
+        test, _ = _with_target(test, target)
+        rows = _followed_by(rows, test, target, domains, set(merged))
         splits, judged_on = [(slice(0, n), slice(n, len(rows.y)))], "the rows of the test file"
-    del frame  # may be large, and is not needed any more
     rows.check(splits)
-    data, wanted = Point(sizes / sizes.sum()), mixture_set(mixtures, rows.names, sizes)
-    audits = {}
-    for name, Λ in (("ordinary", data), ("agnostic", wanted)):
-        predictions, gammas = _held_out(rows, Λ, splits, gamma, name, progress)
-        judged = np.concatenate([np.arange(len(rows.y))[part] for _, part in splits])
-        audits[name] = rows.audit(predictions, judged, wanted)
+    sets = {
+        "ordinary": Point(sizes / sizes.sum()),
+        "agnostic": mixture_set(mixtures, rows.names, sizes),
+    }
+    keep = test is None and (len(splits) > 1 or n <= ROWS_TO_FOLD)
+    said: dict[str, list[Array]] = {name: [] for name in sets}
+    for number, (part, held_out) in enumerate(splits, start=1):
+        if test is None:
+            features, _ = Features.learn(frame.iloc[part], names)
+        rows = _with_numbers(rows, features, frame, test)
+        if not keep:
+            frame = test = None  # may be large
+        for name, Λ in sets.items():
+            progress(f"{name} model, part {number} of {len(splits)}")
+            best = _choose_gamma(rows, Λ, part) if gamma is None else gamma
+            said[name].append(rows.predict(rows.fitted(Λ, best, part)[0], held_out))
+    judged = np.concatenate([np.arange(len(rows.y))[part] for _, part in splits])
+    audits = {
+        name: rows.audit(np.concatenate(parts), judged, sets["agnostic"])
+        for name, parts in said.items()
+    }
     progress("agnostic model, all rows")
-    best = gammas[0] if len(gammas) == 1 else _choose_gamma(rows, wanted, slice(0, n))
-    estimator, warning = rows.fitted(wanted, best, slice(0, n))
+    if keep:
+        features, _ = Features.learn(frame, names)
+        rows = _with_numbers(rows, features, frame, None)
+    if gamma is None and len(splits) > 1:
+        best = _choose_gamma(rows, sets["agnostic"], slice(0, n))
+    estimator, warning = rows.fitted(sets["agnostic"], best, slice(0, n))
     model = TableModel(features, estimator, target, tuple(domains))
     return TableFit(model, audits, judged_on, best, notes + ([warning] if warning else []))
+
+
+def _with_numbers(rows: _Rows, features: Features, frame: Any, test: Any) -> _Rows:
+    """The rows with X, of the frame and of the test frame after it."""
+    X = features.transform(frame)
+    if test is not None:
+        stack: Any = sparse.vstack if sparse.issparse(X) else np.vstack
+        X = stack([X, features.transform(test)])
+    return replace(rows, X=X)
 
 
 def _with_target(frame: Any, target: str) -> tuple[Any, list[str]]:
@@ -428,15 +459,9 @@ def _labelled(
 
 
 def _followed_by(
-    rows: _Rows,
-    test: Any,
-    features: Features,
-    target: str,
-    domains: Sequence[str],
-    merged: set[str],
+    rows: _Rows, test: Any, target: str, domains: Sequence[str], merged: set[str]
 ) -> _Rows:
     """The rows of a second table after the first's."""
-    test, _ = _with_target(test, target)
     labels = [OTHER if str(v) in merged else v for v in domain_labels(test, domains).tolist()]
     d = _places("domain", labels, rows.names)
     counts = np.bincount(d, minlength=len(rows.names))
@@ -450,14 +475,7 @@ def _followed_by(
         y: NDArray[Any] = numbers_of(target, values)
     else:
         y = _places("class", _domain_column(target, values).tolist(), rows.classes)
-    X = features.transform(test)
-    stack: Any = sparse.vstack if sparse.issparse(rows.X) else np.vstack
-    return replace(
-        rows,
-        X=stack([rows.X, X]),
-        y=np.concatenate([rows.y, y]),
-        d=np.concatenate([rows.d, d]),
-    )
+    return replace(rows, y=np.concatenate([rows.y, y]), d=np.concatenate([rows.d, d]))
 
 
 def _places(what: str, labels: list[Any], names: NDArray[Any]) -> NDArray[np.int32]:
@@ -498,26 +516,6 @@ def _splits(rows: _Rows, folds: int | None, holdout: float | None) -> tuple[Rows
 def _deal(order: Rows, folds: int) -> list[Split]:
     turn = np.arange(len(order)) % folds
     return [(order[turn != k], order[turn == k]) for k in range(folds)]
-
-
-def _held_out(
-    rows: _Rows,
-    mixtures: MixtureSet,
-    splits: Sequence[Split],
-    gamma: float | None,
-    name: str,
-    progress: Callable[[str], None],
-) -> tuple[Array, list[float]]:
-    """Predictions of all parts held out, and the γ of each split, or the one γ given."""
-    predictions: list[Array] = []
-    gammas = [] if gamma is None else [gamma]
-    for number, (part, held_out) in enumerate(splits, start=1):
-        progress(f"{name} model, part {number} of {len(splits)}")
-        if gamma is None:
-            gammas.append(_choose_gamma(rows, mixtures, part))
-        estimator, _ = rows.fitted(mixtures, gammas[-1], part)
-        predictions.append(rows.predict(estimator, held_out))
-    return np.concatenate(predictions), gammas
 
 
 def _choose_gamma(rows: _Rows, mixtures: MixtureSet, part: Part) -> float:
