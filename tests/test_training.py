@@ -182,6 +182,7 @@ def test_the_record_only_gets_better() -> None:
     assert np.all(np.diff(at) > 0)
     assert len(at) > 5
     assert found.certificate.upper == uppers[-1]
+    assert found.history[-1]["mixture"] == found.mixture.tolist()
 
 
 def test_proofs_wait_until_the_steps_have_cost_as_much() -> None:

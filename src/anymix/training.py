@@ -155,6 +155,7 @@ class _Best:
                 "lower": known.lower,
                 "gap": known.gap,
                 "worst_domain": int(np.argmax(self.losses)),
+                "mixture": self.mixture.tolist(),
             }
         )
 
