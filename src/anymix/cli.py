@@ -13,6 +13,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
 
 import anymix as ax
 from anymix import datasets
@@ -416,6 +418,85 @@ def _load(path: Path) -> Any:
             f"{path} holds a {type(model).__name__}; give a model of `anymix fit --out`"
         )
     return model
+
+
+# Clients ---------------------------------------------------------------------------------------
+
+
+class Where(StrEnum):
+    """Where `anymix federate` runs the clients."""
+
+    LOCAL = "local"
+    RAY = "ray"
+    DEPLOYMENT = "deployment"
+
+
+@app.command()
+def federate(
+    folder: Annotated[
+        Path, typer.Option("--app", help="Folder of the Flower app.", show_default=False)
+    ],
+    engine: Annotated[
+        Where, typer.Option(help="In this process, in Ray workers, or as real processes.")
+    ] = Where.LOCAL,
+    run_config: Annotated[
+        list[str] | None,
+        typer.Option("--run-config", "-c", help="Overrides of the app's run config, as pairs."),
+    ] = None,
+    quiet: _Quiet = False,
+    as_json: _Json = False,
+) -> None:
+    """Run a Flower app over clients that keep their data; the numbers are the same on each engine.
+
+    Examples:
+
+    - anymix federate --app examples/federated_keyboard
+
+    - anymix federate --app examples/federated_adult --engine ray -c 'num-clients=4' --json
+    """
+    try:
+        from anymix.flower.attendance import MissingClientsError
+        from anymix.flower.running import federate as run_app
+        from anymix.flower.running import read_overrides
+    except ModuleNotFoundError:
+        raise ValueError("federate needs Flower; pip install 'anymix[flower]'") from None
+    shown = not (quiet or as_json)
+    with _steps(shown) as step:
+        step(f"{folder.name} on {engine}")
+        try:
+            result = run_app(
+                folder,
+                engine.value,
+                read_overrides(run_config or []),
+                show=lambda line: step(line[:100]) if line else None,
+            )
+        except MissingClientsError as error:
+            raise ValueError(str(error)) from error
+    if as_json:
+        typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
+    if shown:
+        _print_run(result)
+
+
+def _print_run(result: dict[str, Any]) -> None:
+    """What the app saved: the domains as a table, numbers and words as lines, no long vectors."""
+    console = Console(highlight=False)
+    names = result.get("domains", [])
+    columns = {k: v for k, v in result.items() if k != "domains" and _one_each(v, len(names))}
+    if columns:
+        table = Table("domain", *columns)
+        for name, *values in zip(names, *columns.values(), strict=True):
+            table.add_row(Text(str(name)), *(f"{value:.6f}" for value in values))
+        console.print(table)
+    for key, value in result.items():
+        if isinstance(value, int | float | str):
+            console.print(f"{key}: {value}", markup=False)
+
+
+def _one_each(value: Any, p: int) -> bool:
+    """Whether the value is one number for each of p domains."""
+    numbers = isinstance(value, list) and all(isinstance(v, float) for v in value)
+    return numbers and len(value) == p > 0
 
 
 # The paper's tables ----------------------------------------------------------------------------
