@@ -10,14 +10,21 @@ from anymix.flower.client import client_app
 from anymix.flower.grid import LocalGrid
 
 if TYPE_CHECKING:
-    from anymix.flower.solving import federated_solve
+    from anymix.flower.solving import federated_certify, federated_solve
     from anymix.flower.strategy import AgnosticStrategy
 
-__all__ = ["AgnosticStrategy", "LocalGrid", "client_app", "federated_solve"]
+__all__ = [
+    "AgnosticStrategy",
+    "LocalGrid",
+    "client_app",
+    "federated_certify",
+    "federated_solve",
+]
 
 # A client needs neither the strategy nor the solver, and starts a process for every message.
 _LATER = {
     "AgnosticStrategy": "anymix.flower.strategy",
+    "federated_certify": "anymix.flower.solving",
     "federated_solve": "anymix.flower.solving",
 }
 
