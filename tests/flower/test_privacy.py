@@ -9,6 +9,7 @@ from flower.clients import Tampered, grid_of
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+import anymix as ax
 from anymix.flower import AgnosticStrategy
 from anymix.flower.privacy import Privacy
 
@@ -89,7 +90,11 @@ def test_a_run_reports_its_price_and_both_players_see_the_noise() -> None:
     clean = AgnosticStrategy(**STEPS).start(grid_of("mixed"), num_rounds=3)
     assert clean.epsilon is None
     assert not np.allclose(result.w, clean.w, atol=0.1)
-    assert not np.allclose(result.mixture, clean.mixture, atol=1e-3)
+    losses = np.full(3, np.log(2))  # at w = 0
+    noisy = privacy.add_noise(np.zeros(3), losses, 1)[1]
+    np.testing.assert_allclose(result.history[0]["domain_losses"], noisy)
+    moved = np.array(result.history[1]["mixture"]) - 1 / 3
+    np.testing.assert_allclose(moved, ax.Simplex(3).project(1 / 3 + 0.1 * noisy) - 1 / 3)
     again = AgnosticStrategy(privacy=privacy, **STEPS).start(grid_of("mixed"), num_rounds=3)
     np.testing.assert_array_equal(again.w, result.w)
 
