@@ -250,6 +250,8 @@ class _Rows:
         """These rows to learn from; the tables of categories among them much smaller."""
         loss, classes = (SquaredError(), None) if self.classes is None else (None, self._places)
         X, y, d = _take(self.X, part), self.y[part], self.d[part]
+        if sparse.issparse(X) and len(y) <= ROWS_TO_FOLD and X.shape[1] <= 150:
+            X = X.toarray()  # of so few numbers, dense products take up to half the time
         return LinearDomains(X, y, d, loss, classes=classes).merged()
 
     @property
