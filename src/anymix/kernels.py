@@ -168,6 +168,11 @@ def advance(
             choose(rules, data, ahead, dense, euclidean, entropic, uniforms[t + 1])
             fetch_rows(data, ahead.rows)
             fetch_rows(data, ahead.mixture_rows)
+            if euclidean is not None:
+                fetch_places(euclidean.first, euclidean.low, euclidean.drag, ahead.domains)
+                fetch_nodes(euclidean, ahead.domains)
+            if entropic is not None:
+                fetch_places(entropic.first, entropic.weight, entropic.drag, ahead.domains)
         if lazy is not None:
             w, scale = lazy.v, lazy.numbers[SCALE]
         if plain is not None:
@@ -283,6 +288,31 @@ def fetch_rows(data: Data, rows: Integers) -> None:
                 fetch(data.columns, e)
         for e in range(start, stop, 8):
             fetch(data.values, e)
+
+
+@inline
+def fetch_places(first: Integers, values: Array, drag: Array, domains: Integers) -> None:
+    """The same for the entries that δ_λ will move in a large tree, and for the nodes above them."""
+    if len(first) > 5:  # a small one is in the cache
+        for j in range(len(domains) // 2):
+            for level in range(3):
+                place = first[level] + (domains[j] >> 3 * (level + 1) << 3)
+                fetch(values, place)
+                fetch(values, place + 7)
+            fetch(drag, domains[j])
+
+
+@inline
+def fetch_nodes(tree: Euclidean, domains: Integers) -> None:
+    """The same for what these nodes know."""
+    if len(tree.first) > 5:
+        for j in range(len(domains) // 2):
+            for level in range(1, 3):
+                place = tree.first[level] + (domains[j] >> 3 * (level + 1) << 3)
+                fetch(tree.drag, place)
+                fetch(tree.drag, place + 7)
+                for c in range(0, 9, 2):
+                    fetch(tree.node, 4 * (place - tree.first[1] + c))
 
 
 def _fetch(context: Any, array: Any, place: Any) -> Any:
