@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from fairlearn.metrics import MetricFrame
 from rich.console import Console
+from scipy.stats import ttest_rel
 from sklearn.metrics import (
     accuracy_score,
     log_loss,
@@ -406,12 +407,64 @@ def test_comparison_is_the_difference_of_two_audits() -> None:
     assert "it is 1.9000 more" in back
 
 
+def test_differences_have_the_intervals_of_paired_rows() -> None:
+    r = rng(6)
+    d = np.repeat(["x", "y"], [40, 60])
+    hard, noise = r.exponential(size=100), np.concatenate([r.normal(size=20), r.normal(size=30)])
+    noise = np.concatenate([noise[:20], -noise[:20], noise[20:], -noise[20:]])  # no skewness
+    a, b = (
+        audit(None, hard, d, confidence=0.9),
+        audit(None, hard + 0.1 * noise + 0.3, d[:], confidence=0.9),
+    )
+    found = compare(a, b)
+    for k, name in enumerate("xy"):
+        students = ttest_rel((hard + 0.1 * noise + 0.3)[d == name], hard[d == name])
+        ends = students.confidence_interval(0.9)
+        np.testing.assert_allclose(found.difference_intervals[k], [ends.low, ends.high])
+    assert (
+        np.ptp(found.difference_intervals, axis=1).max() < 0.3 * np.ptp(a.intervals, axis=1).min()
+    )
+    frame, rows = found.to_frame(), found.to_dict()["difference_intervals"]
+    np.testing.assert_allclose(frame[["difference_low", "difference_high"]], list(rows.values()))
+    k = int(np.argmax(found.differences))
+    low, high = found.difference_intervals[k]
+    assert f"more (90% interval {low:.4f} to {high:.4f})" in found.summary()
+
+
+def test_intervals_of_differences_cover() -> None:
+    """Errors of two classifiers that share most of them: P(only b) − P(only a) = 0.12 − 0.05."""
+    n, draws = 100, 1000
+    u = rng(7).random(n * draws)
+    d = np.repeat(np.arange(draws), n)
+    both, only_b = u < 0.2, (u >= 0.2) & (u < 0.32)
+    only_a = u > 0.95
+    y = np.ones(n * draws, dtype=int)
+    found = compare(audit(y, 1 - (both | only_a), d), audit(y, 1 - (both | only_b), d))
+    low, high = found.difference_intervals.T
+    assert np.mean((low <= 0.07) & (high >= 0.07)) == pytest.approx(0.95, abs=0.02)
+
+
+def test_a_row_in_two_domains_is_paired_in_both() -> None:
+    member = np.array([[1, 0], [1, 1], [1, 1], [0, 1], [0, 0]], dtype=bool)
+    x, z = np.array([1.0, 2, 4, 8, 99]), np.array([3.0, 3, 3, 3, 0])
+    found = compare(audit(None, x, member), audit(None, z, member))
+    for k, rows in enumerate(([0, 1, 2], [1, 2, 3])):
+        expected = audit(None, (z - x)[rows]).intervals[0]
+        np.testing.assert_allclose(found.difference_intervals[k], expected)
+
+
 def test_compared_models_may_have_names() -> None:
     y, d = [1, 0, 1, 1], ["x", "x", "y", "y"]
     old, new = audit(y, [1, 0, 0, 0], d), audit(y, [1, 1, 1, 0], d)
     found = compare(old, new, names=("old", "new"))
     assert "the 0-1 loss of new is 0.0000 more than that of old" in found.summary()
-    assert found.to_frame().columns.tolist() == ["old", "new", "difference"]
+    assert found.to_frame().columns.tolist() == [
+        "old",
+        "new",
+        "difference",
+        "difference_low",
+        "difference_high",
+    ]
     table = [line.split() for line in shown(found).splitlines()]
     assert ["y", "2", "1.0000", "0.5000", "-0.5000", "0.0000", "0.5000"] in table
     assert ["all", "rows", "4", "0.5000", "0.5000", "+0.0000", "0.5000", "0.5000"] in table
@@ -425,6 +478,7 @@ def test_compared_models_may_have_names() -> None:
         (audit([1, 0, 0], [1, 1, 1], ["a", "b", "b"]), "different sizes"),
         (audit([1, 0], [0.5, 0.6], ["a", "b"]), "different losses: 'zero_one' and 'log'"),
         (audit([1, 0], [1, 1], ["a", "b"], mixtures=ax.Point([0.5, 0.5])), "different mixtures"),
+        (audit([1, 0], [1, 1], ["a", "b"], confidence=0.9), "different confidences: 0.95 and 0.9"),
     ],
 )
 def test_audits_of_different_things_are_not_compared(other: Audit, message: str) -> None:

@@ -59,6 +59,7 @@ class Audit:
     loss : the name of the loss; `loss_title` is for people.
     kind : what was audited: "labels", "probabilities", "values" or "losses".
     domain_losses, intervals : L_k (p,) and their confidence intervals (p, 2).
+    row_losses : the loss of each row, domain by domain: p arrays.
     metrics, metric_intervals : name → (p,) and name → (p, 2); NaN where a metric is undefined.
     pooled_loss, pooled_interval, pooled_metrics : the same of all rows together.
     mixtures, worst_mixture : Λ and the λ ∈ Λ of largest loss (p,).
@@ -79,6 +80,7 @@ class Audit:
     kind: str
     domain_losses: Array
     intervals: Array
+    row_losses: tuple[Array, ...]
     metrics: dict[str, Array]
     metric_intervals: dict[str, Array]
     pooled_loss: float
@@ -223,7 +225,8 @@ def audit(
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence is {confidence}; give one inside (0, 1), such as 0.95")
-    kind, loss, measures = _measures(y_true, y_pred, loss, classes)
+    kind, loss, row_losses, others = _measures(y_true, y_pred, loss, classes)
+    measures = {"loss": _mean_of(row_losses, -math.inf if kind == "losses" else 0.0), **others}
     n = _count(y_pred)
     domains, n_empty_cells = _domains(domains, sensitive_features, n)
     parts = rows_of_domains(domains, n)  # name: rows
@@ -232,7 +235,7 @@ def audit(
     pooled = np.unique(np.concatenate(list(parts.values())))
     total = {name: measure(pooled, confidence) for name, measure in measures.items()}
     found = {name: _table(measure, parts, confidence) for name, measure in measures.items()}
-    losses, others = found["loss"], {name: v for name, v in found.items() if name != "loss"}
+    losses = found["loss"]
     sure = _table(measures["loss"], parts, 1 - (1 - confidence) / len(parts))  # all at once
     return Audit(
         domain_names=tuple(parts),
@@ -242,8 +245,9 @@ def audit(
         kind=kind,
         domain_losses=losses[:, 0],
         intervals=losses[:, 1:],
-        metrics={name: values[:, 0] for name, values in others.items()},
-        metric_intervals={name: values[:, 1:] for name, values in others.items()},
+        row_losses=tuple(row_losses[rows] for rows in parts.values()),
+        metrics={name: found[name][:, 0] for name in others},
+        metric_intervals={name: found[name][:, 1:] for name in others},
         pooled_loss=total["loss"].value,
         pooled_interval=total["loss"][1:],
         pooled_metrics={name: total[name].value for name in others},
@@ -345,13 +349,13 @@ def _feature_columns(features: Any) -> list[tuple[str | None, Any]]:
 
 def _measures(
     y_true: Any, y_pred: Any, loss: str | None, classes: ArrayLike | None
-) -> tuple[str, str, dict[str, Measure]]:
-    """What y_pred is, the name of the loss, and what to measure: the loss first."""
+) -> tuple[str, str, Array, dict[str, Measure]]:
+    """What y_pred is, the name of the loss, the loss of each row, and what else to measure."""
     if isinstance(y_pred, str) or not hasattr(y_pred, "__len__") or _count(y_pred) == 0:
         raise ValueError("y_pred has no rows; give a prediction for each row")
     if y_true is None:
         losses = numbers("y_pred", y_pred, _count(y_pred))
-        return "losses", loss or "loss", {"loss": _mean_of(losses)}
+        return "losses", loss or "loss", losses, {}
     if loss is not None and loss not in KINDS:
         raise ValueError(
             f"loss is {loss!r}; give one of {', '.join(map(repr, KINDS))}, or y_true=None and the "
@@ -361,7 +365,7 @@ def _measures(
     kind = _kind(y_true, y_pred, loss)
     read = {"labels": _of_labels, "probabilities": _of_probabilities, "values": _of_values}[kind]
     loss = loss or next(name for name, of in KINDS.items() if of == kind)
-    return kind, loss, read(y_true, y_pred, loss, classes)
+    return kind, loss, *read(y_true, y_pred, loss, classes)
 
 
 def _kind(y_true: Any, y_pred: Any, loss: str | None) -> str:
@@ -398,7 +402,7 @@ def _fractions(values: Any) -> Array | None:
 
 def _of_labels(
     y_true: Any, y_pred: Any, loss: str, classes: ArrayLike | None
-) -> dict[str, Measure]:
+) -> tuple[Array, dict[str, Measure]]:
     n = _count(y_pred)
     (names, truth), (said, pred) = encode("y_true", y_true, n), encode("y_pred", y_pred, n)
     if (names.dtype.kind in "OUST") != (said.dtype.kind in "OUST"):
@@ -406,27 +410,26 @@ def _of_labels(
             f"y_true has labels such as {names.tolist()[0]!r} and y_pred such as "
             f"{said.tolist()[0]!r}; give both in the same form"
         )
-    return _of_hits(names[truth] == said[pred])
+    hits = names[truth] == said[pred]
+    return np.where(hits, 0.0, 1.0), {"accuracy": _share_of(hits)}
 
 
-def _of_hits(hits: NDArray[np.bool_]) -> dict[str, Measure]:
-    return {
-        "loss": lambda rows, confidence: intervals.share(~hits[rows], confidence),
-        "accuracy": lambda rows, confidence: intervals.share(hits[rows], confidence),
-    }
+def _share_of(hits: NDArray[np.bool_]) -> Measure:
+    return lambda rows, confidence: intervals.share(hits[rows], confidence)
 
 
 def _of_probabilities(
     y_true: Any, y_pred: Any, loss: str, classes: ArrayLike | None
-) -> dict[str, Measure]:
+) -> tuple[Array, dict[str, Measure]]:
     P = _probabilities(y_pred)  # (n, K)
     n, K = P.shape
     y = _codes(y_true, n, K, classes)
     likely = np.argmax(P, axis=1)
-    measures = _of_hits(likely == y)
+    measures = {"accuracy": _share_of(likely == y)}
+    losses = np.where(likely == y, 0.0, 1.0)
     if loss == "log":
         floor = float(np.finfo(np.float64).eps)
-        measures["loss"] = _mean_of(-np.log(np.maximum(P[np.arange(n), y], floor)), least=0.0)
+        losses = -np.log(np.maximum(P[np.arange(n), y], floor))
     q, happened = (P[:, 1], y == 1) if K == 2 else (P.max(axis=1), likely == y)
     if K == 2:
         measures["auc"] = lambda rows, confidence: intervals.auc(
@@ -435,7 +438,7 @@ def _of_probabilities(
     measures["calibration_error"] = lambda rows, confidence: intervals.calibration(
         q[rows], happened[rows], confidence
     )
-    return measures
+    return losses, measures
 
 
 def _probabilities(y_pred: Any) -> Array:
@@ -475,23 +478,23 @@ def _codes(y_true: Any, n: int, K: int, classes: ArrayLike | None) -> NDArray[np
 
 def _of_values(
     y_true: Any, y_pred: Any, loss: str, classes: ArrayLike | None
-) -> dict[str, Measure]:
+) -> tuple[Array, dict[str, Measure]]:
     n = _count(y_pred)
     error = numbers("y_pred", y_pred, n) - numbers("y_true", y_true, n)
-    half_square, mae = _mean_of(error**2 / 2, least=0.0), _mean_of(np.abs(error), least=0.0)
-    return {
-        "loss": mae if loss == "absolute" else half_square,
-        "mae": mae,
+    losses = np.abs(error) if loss == "absolute" else error**2 / 2
+    half_square = _mean_of(error**2 / 2, least=0.0)
+    return losses, {
+        "mae": _mean_of(np.abs(error), least=0.0),
         "rmse": lambda rows, confidence: Estimate(
             *(math.sqrt(2 * end) for end in half_square(rows, confidence))
         ),
     }
 
 
-def _mean_of(losses: Array, least: float = -math.inf) -> Measure:
+def _mean_of(losses: Array, least: float) -> Measure:
     """The mean of some rows' losses, known to be at least `least`; a share if all are 0 or 1."""
     if np.all((losses == 0) | (losses == 1)):
-        return lambda rows, confidence: intervals.share(losses[rows] == 1, confidence)
+        return _share_of(losses == 1)
     return lambda rows, confidence: intervals.mean(losses[rows], confidence, least)
 
 
@@ -504,6 +507,8 @@ class Comparison:
 
     a, b, names : the two audits and what to call them.
     domain_names, differences : L_k(b) − L_k(a) for every domain, (p,).
+    difference_intervals : of their means row by row, (p, 2): what is easy or hard for both models
+        cancels, so they are mostly narrower than those of the two losses.
     price : what b costs on the rows as they are, pooled_loss(b) − pooled_loss(a).
     gain : what it gains on the worst mixture, agnostic_loss(a) − agnostic_loss(b).
 
@@ -527,6 +532,12 @@ class Comparison:
         return self.b.domain_losses - self.a.domain_losses
 
     @property
+    def difference_intervals(self) -> Array:
+        """Confidence intervals of the differences, each about one domain alone, (p, 2)."""
+        pairs = zip(self.a.row_losses, self.b.row_losses, strict=True)
+        return np.array([intervals.mean(b - a, self.a.confidence)[1:] for a, b in pairs])
+
+    @property
     def price(self) -> float:
         """The price of robustness: pooled loss of b less that of a."""
         return self.b.pooled_loss - self.a.pooled_loss
@@ -541,13 +552,14 @@ class Comparison:
         return " ".join(_comparing_sentences(self))
 
     def to_frame(self) -> Any:
-        """A pandas frame: the losses of a and b, and their difference, for each domain."""
+        """A pandas frame: losses of a and b, their difference and its interval, for each domain."""
         import pandas as pd
 
-        first, second = self.names
+        (first, second), (low, high) = self.names, self.difference_intervals.T
         losses = {first: self.a.domain_losses, second: self.b.domain_losses}
         return pd.DataFrame(
-            losses | {"difference": self.differences},
+            losses
+            | {"difference": self.differences, "difference_low": low, "difference_high": high},
             index=pd.Index(list(self.domain_names), name="domain"),
         )
 
@@ -559,6 +571,10 @@ class Comparison:
             "differences": {
                 str(name): float(d)
                 for name, d in zip(self.domain_names, self.differences, strict=True)
+            },
+            "difference_intervals": {
+                str(name): [_plain(end) for end in ends]
+                for name, ends in zip(self.domain_names, self.difference_intervals, strict=True)
             },
             "audits": {self.names[0]: self.a.to_dict(), self.names[1]: self.b.to_dict()},
         }
@@ -594,8 +610,8 @@ class Comparison:
 def compare(a: Audit, b: Audit, names: tuple[str, str] = ("a", "b")) -> Comparison:
     """What model b costs on average against a, and what it gains on the worst mixture.
 
-    Both audits must be of the same rows, with the same loss and the same Λ; `names` are what to
-    call the models.
+    Both audits must be of the same rows in the same order, with the same loss, Λ and confidence;
+    `names` are what to call the models.
 
     >>> y, d = [1, 0, 1, 1, 1, 0], ["x", "x", "x", "x", "y", "y"]
     >>> ordinary = audit(y, [1, 0, 1, 1, 0, 1], d)
@@ -609,6 +625,7 @@ def compare(a: Audit, b: Audit, names: tuple[str, str] = ("a", "b")) -> Comparis
         "sizes of the domains": (a.sizes.tolist(), b.sizes.tolist()),
         "losses": (a.loss, b.loss),
         "mixtures": (a.mixtures, b.mixtures),
+        "confidences": (a.confidence, b.confidence),
     }
     for what, (of_a, of_b) in pairs.items():
         if of_a != of_b:
@@ -669,7 +686,10 @@ def _comparing_sentences(pair: Comparison) -> Iterable[str]:
     k = int(np.argmax(pair.differences))
     if pair.differences[k] > 0:
         pays = str(pair.domain_names[k])
-        yield f"The domain that pays most is {pays!r}: {_short(pair.differences[k])} more."
+        yield (
+            f"The domain that pays most is {pays!r}: {_short(pair.differences[k])} more "
+            f"({_level(a)} {_span(pair.difference_intervals[k])})."
+        )
     yield from _few_rows(a)
 
 
