@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 os.environ |= {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -9,3 +11,11 @@ os.environ |= {
     "RAY_USAGE_STATS_ENABLED": "0",
     "OMP_NUM_THREADS": "1",  # small tensors: threads only get into each other's way
 }
+
+
+@pytest.fixture(autouse=True)
+def _a_minute_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that waits for what never comes fails after a minute, not after an hour."""
+    from anymix.flower import AgnosticStrategy
+
+    monkeypatch.setitem(AgnosticStrategy.__init__.__kwdefaults__ or {}, "deadline", 60.0)

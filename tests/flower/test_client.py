@@ -72,6 +72,7 @@ def test_batches_are_unbiased_and_of_the_domains_asked_for() -> None:
         rows, parts = domains.draw(asked, 4, [seed])
         assert rows is not None
         assert set(parts.domains) == {0}
+        assert parts.shares.sum() == pytest.approx(domains.sizes[0])
         counts += np.bincount(rows, weights=parts.shares, minlength=30)
     error = np.sqrt(domains.sizes[0] * S[:, 0] / 4 / 3000)  # of the mean of Poisson-like counts
     assert np.abs((counts / 3000 - S[:, 0]) / error).max() < 4.5

@@ -115,6 +115,13 @@ def test_who_always_fails_is_left_out() -> None:
     np.testing.assert_allclose(result.w, next(islice(run, 2, None)).w, atol=1e-12)
 
 
+def test_failures_count_in_a_row() -> None:
+    strategy = AgnosticStrategy(on_missing="skip", max_failures=2, **STEPS)
+    result = strategy.start(faulty({(1, 1), (1, 3), (1, 5)}), num_rounds=6, timeout=0.05)
+    assert [r["missing"] for r in result.history] == [1, 0, 1, 0, 1, 0]
+    assert result.excluded == {}
+
+
 class Restless(LocalGrid):
     """Replies come in another order each time, twice, and once more in the next round."""
 
