@@ -10,8 +10,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import anymix as ax
-from anymix.flower import AgnosticStrategy
-from anymix.flower.privacy import Privacy
+from anymix.flower import AgnosticStrategy, Privacy
 
 STEPS: dict[str, Any] = {"step_w": 1.0, "step_mixture": 0.1}
 

@@ -10,12 +10,14 @@ from anymix.flower.client import client_app
 from anymix.flower.grid import LocalGrid
 
 if TYPE_CHECKING:
+    from anymix.flower.privacy import Privacy
     from anymix.flower.solving import federated_certify, federated_solve
     from anymix.flower.strategy import AgnosticStrategy
 
 __all__ = [
     "AgnosticStrategy",
     "LocalGrid",
+    "Privacy",
     "client_app",
     "federated_certify",
     "federated_solve",
@@ -24,6 +26,7 @@ __all__ = [
 # A client needs neither the strategy nor the solver, and starts a process for every message.
 _LATER = {
     "AgnosticStrategy": "anymix.flower.strategy",
+    "Privacy": "anymix.flower.privacy",
     "federated_certify": "anymix.flower.solving",
     "federated_solve": "anymix.flower.solving",
 }
