@@ -292,7 +292,7 @@ def test_one_liar_among_twenty_owns_the_mixture_only_without_a_bound() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [0, 1])
 def test_one_liar_among_twenty_on_adult(k: int) -> None:
-    """Measured: 1.7 % and 0.3 % worse with M = log 2, 123 % and 51 % without a bound."""
+    """Measured: 1.6 % and 0.3 % worse with M = log 2, 123 % and 51 % without a bound."""
     adult = datasets.load_adult(progress=False)
     data = (adult.X, np.asarray(adult.y), np.asarray(adult.domains))
     calm, _ = honest_worst(data, None, 150)
