@@ -398,6 +398,7 @@ def fit_table(
     for number, (part, held_out) in enumerate(splits, start=1):
         if test is None:
             features, _ = Features.learn(frame.iloc[part], names)
+        rows = replace(rows, X=None)  # lets go of the last part's X before the next is made
         rows = _with_numbers(rows, features, frame, test)
         if not keep:
             frame = test = None  # may be large
@@ -407,9 +408,9 @@ def fit_table(
             said[name].append(rows.predict(rows.fitted(Λ, best, part)[0], held_out))
     judged = np.concatenate([np.arange(len(rows.y))[part] for _, part in splits])
     audits = {
-        name: rows.audit(np.concatenate(parts), judged, sets["agnostic"])
-        for name, parts in said.items()
+        name: rows.audit(np.concatenate(said.pop(name)), judged, sets["agnostic"]) for name in sets
     }
+    del judged
     progress("agnostic model, all rows")
     if keep:
         features, _ = Features.learn(frame, names)
