@@ -477,7 +477,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"rule": "best"}, "rule is 'best'"),
     ({"cv": 1}, "cv is 1 "),
     ({"cv": 30}, "cv is 30 and the smallest domain, 'rural', has n_samples=20"),
-    ({"solver": "stochastic"}, "paths over gamma are solved exactly"),
+    ({"solver": "stochastic"}, "paths over gamma are exact"),
     ({"baseline": "best"}, "baseline is 'best'"),
     ({"mixtures": ax.Simplex(3)}, "mixtures is over 3 domains"),
 ]

@@ -26,7 +26,7 @@ def check_solver(solver: str, *, path: bool = True) -> None:
     """A path of solutions, as cross-validation needs, is the exact solver's; one fit may choose."""
     if solver in ("stochastic", "optimistic"):
         if path:
-            raise ValueError(f"solver is {solver!r}; paths over gamma are solved exactly: give 'exact'")
+            raise ValueError(f"solver is {solver!r}; paths over gamma are exact: give 'exact'")
     elif solver != "exact":
         raise ValueError(f"solver is {solver!r}; give 'exact', 'stochastic' or 'optimistic'")
 
