@@ -1,8 +1,7 @@
-"""The example apps, as a user runs them, and the command that runs them."""
+"""The example apps, as a user runs them."""
 
 from __future__ import annotations
 
-import json
 import sys
 from itertools import chain
 from pathlib import Path
@@ -11,13 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
-from typer.testing import CliRunner
 
 from anymix import datasets
 from anymix.domains import LinearDomains
 from anymix.exact import solve
-from anymix.flower.attendance import MissingClientsError
-from anymix.flower.command import app
 from anymix.flower.running import federate
 from anymix.mixtures import Point
 
@@ -71,46 +67,3 @@ def test_keyboard_can_be_trained(sampler: str) -> None:
     assert result["rounds"] == 10
     assert len(result["w"]) == len(result["w_average"]) == 12 * 13
     assert sum(result["mixture"]) == pytest.approx(1.0)
-
-
-# -- anymix federate -------------------------------------------------------------------------------
-
-
-def run(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["--app", str(KEYBOARD), *arguments])
-
-
-def test_command_prints_the_domains() -> None:
-    done = run("-c", "num-clients=2")
-    assert done.exit_code == 0
-    for word in ("chat", "mail", "web", "mixture", "domain_losses", "gap: ", "rounds: "):
-        assert word in done.stdout
-    assert "[" not in done.stdout  # no vectors
-
-
-def test_command_prints_json() -> None:
-    done = run("--json", "-c", "num-clients=2 tol=1e-4", "--run-config", "gamma=0.01")
-    expected = federate(KEYBOARD, run_config={"num-clients": 2, "tol": 1e-4, "gamma": 0.01})
-    assert json.loads(done.stdout) == expected
-
-
-def test_command_can_be_quiet() -> None:
-    done = run("-q", "-c", "num-clients=2")
-    assert (done.exit_code, done.output) == (0, "")
-
-
-def test_command_refuses() -> None:
-    assert run("--engine", "cluster").exit_code == 2
-    error = run("-c", "rounds=3").exception
-    assert isinstance(error, ValueError)
-    assert "this app knows" in str(error)
-
-
-def test_command_tells_in_a_line_that_clients_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nobody(*a: Any, **k: Any) -> None:
-        raise MissingClientsError("nobody came")
-
-    monkeypatch.setattr("anymix.flower.command.federate", nobody)
-    error = run().exception
-    assert isinstance(error, ValueError)
-    assert str(error) == "nobody came"
