@@ -4,6 +4,7 @@ import ast
 import importlib
 import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -163,3 +164,47 @@ def test_domains_beyond_those_named_are_refused() -> None:
     members = find_members(grid_of("parts")).values()
     with pytest.raises(ValueError, match=r"domains is \['chat', 'mail'\], but .*'web'"):
         Roster.of(members, ["chat", "mail"])
+
+
+# -- arrays in messages ----------------------------------------------------------------------------
+
+KINDS = [
+    np.arange(12.0).reshape(3, 4),
+    np.asfortranarray(np.arange(12.0).reshape(3, 4)),
+    np.arange(5, dtype=np.int32),
+    np.array([1.5, -0.0], dtype=">f4"),
+    np.array(3.0),
+    np.zeros((0, 2)),
+    np.array([True, False]),
+    np.array(["a", "bc"]),
+]
+
+
+@pytest.mark.parametrize("array", KINDS, ids=lambda a: f"{a.dtype}{a.shape}")
+def test_arrays_are_read_as_flower_reads_them(array: Any) -> None:
+    sent = Array(array)
+    content = RecordDict({"arrays": ArrayRecord({"a": sent}), "settings": ConfigRecord()})
+    for _ in range(2):  # the second time its header is known
+        read = unpack(content)[0]["a"]
+        assert (read.dtype, read.shape) == (sent.numpy().dtype, array.shape)
+        np.testing.assert_array_equal(read, sent.numpy())
+        read[...] = 0  # the caller's own copy
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        Array(np.arange(4.0)).data[:-3],
+        Array(np.arange(4.0)).data + bytes(8),
+        Array(np.arange(4.0)).data.replace(b"(4,)", b"(9,)"),
+        Array(np.arange(4.0)).data.replace(b"<f8", b"|O8"),
+        b"",
+        b"\x93NUMPY\x01\x00",
+        b"\x93NUMPY\x01\x00\xff\xff",
+    ],
+)
+def test_broken_arrays_are_refused(data: bytes) -> None:
+    record = ArrayRecord({"a": Array("float64", (4,), "numpy.ndarray", data)})
+    content = RecordDict({"arrays": record, "settings": ConfigRecord()})
+    with pytest.raises(ValueError, match="the message cannot be read"):
+        unpack(content)
