@@ -317,6 +317,12 @@ def test_the_training_is_drawn(tmp_path: Path, opened: Open) -> None:
     upper, lower = page.evaluate("document.querySelector('#training .chart').data.map((t) => t.y)")
     assert upper == [r["upper"] for r in fit.history]
     assert lower[-1] == fit.history[-1]["lower"]
+    assert page.locator("#training .chart").count() == 2  # the values, and λ
+    page.wait_for_function(
+        "[...document.querySelectorAll('#training .chart')].every("
+        "(c) => c.querySelector('svg').getBoundingClientRect().width <= c.clientWidth + 1)",
+        timeout=10_000,
+    )
     path, _ = twelve(tmp_path)
     page = opened(path)
     curves = page.evaluate("document.querySelector('#training .chart').data.map((t) => t.y)")

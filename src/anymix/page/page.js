@@ -492,6 +492,8 @@ function training() {
     draw(figure(parent, "Mixture λ during the training", "Share of every domain in the adversary's mixture by step."),
       shares.series.map((s, i) => curve(shares.step, s.values, label(s.name, 20), look([...COLORS, "#e69f00", "#333333", "#56b4e9"], i), look(DASHES, i + 1))),
       { margin: { l: 64, r: 16, t: 40, b: 44 }, xaxis: steps("step", shares.step), yaxis: axis("share λ", { range: [0, 1.02], tickformat: ".0%" }), showlegend: true }, 400);
+  // The first chart was drawn while it had the row to itself.
+  parent.querySelectorAll(".js-plotly-plot").forEach((chart) => Plotly.Plots.resize(chart));
 }
 
 bars();
