@@ -141,7 +141,8 @@ def test_projection_is_idempotent(case: tuple[MixtureSet, Array, Array, Array]) 
     mixtures, v, _, w = case
     lam = mixtures.project(v)
     np.testing.assert_allclose(mixtures.project(lam), lam, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(mixtures.project(lam, w), lam, rtol=0, atol=1e-12)
+    rounding = 1e-12 + 1e-15 * w.max() / w.min()  # in the metric of w, light entries move freely
+    np.testing.assert_allclose(mixtures.project(lam, w), lam, rtol=0, atol=rounding)
 
 
 @given(_case())
