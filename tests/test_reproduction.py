@@ -254,13 +254,17 @@ def test_adult_in_short() -> None:
     assert table.exact["agnostic"].accuracies[-1] > table.exact["Û"].accuracies[-1]
 
 
+@cache
+def adult_table() -> Table:
+    return reproduce(ADULT, runs=50, jobs=2, progress=False)
+
+
 @pytest.mark.slow
 def test_adult_in_full() -> None:
-    table = reproduce(ADULT, runs=50, jobs=2, progress=False)
+    table = adult_table()
+    others = {row: table.difference(row) for row in ADULT.rows if row != "doctorate"}
+    assert np.abs([*others.values()]).max() <= 1.5
     assert not far(table, [0, 2, 3], limit=1.5)
-    # the one entry that is off, doctorates under their own model; see docs/reproduction.md
-    assert far(table, [1], limit=1.5).keys() <= {"doctorate"}
-    assert not far(table, [1], limit=2.5)
     for column in (0, 3):  # overall and on the worst domain the rows rank as printed
         ours = sorted(ADULT.rows, key=lambda row: table.mean(row)[column])
         paper = sorted(ADULT.rows, key=lambda row: ADULT.printed[row][column][0])
@@ -268,6 +272,12 @@ def test_adult_in_full() -> None:
     assert worst(table, "agnostic") >= 71.5
     assert worst(table, "agnostic") - worst(table, "Û") >= 1.5
     assert table.exact["agnostic"].accuracies[-1] >= 72
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(reason="71.7 where the paper has 73.6: see docs/reproduction.md")
+def test_doctorates_under_their_own_model() -> None:
+    assert not far(adult_table(), [1], limit=1.5)
 
 
 @pytest.mark.slow

@@ -220,6 +220,7 @@ class Objective:
                 if shrunk > -math.inf:
                     bound = max(bound, shrunk)
                     break
+        bound -= 1e-15 * (abs(value) + abs(bound))  # what rounding may have added
         # every loss is ≥ 0, and so is R
         return max(bound, 0.0) + self.mixture_value(np.zeros_like(here.losses), mixture)
 

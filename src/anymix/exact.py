@@ -52,7 +52,7 @@ class Solution:
     >>> problem = ax.LinearDomains(np.zeros((4, 1)), [1, 1, 0, 1], ["a", "a", "b", "b"])
     >>> solution = ax.solve(problem, gamma=0.0)
     >>> print(solution.certificate)
-    agnostic objective 0.693147, no model below 0.693147 (gap 0.0e+00)
+    agnostic objective 0.693147, no model below 0.693147 (gap ...)
     >>> solution.mixture.tolist(), solution.n_iter, len(solution.history)
     ([0.0, 1.0], 1, 1)
     """
