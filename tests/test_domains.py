@@ -951,6 +951,32 @@ def test_rows_are_reordered_once_for_more_classes() -> None:
     assert np.shares_memory(in_order.X, X)
 
 
+STRETCHES = {  # domains of 40,000 rows, and whether sparse rows are read stretch by stretch
+    "sorted": (np.arange(40_000) // 15_000, True),
+    "two runs": (np.arange(40_000) % 20_000 // 7_000, True),
+    "long": (np.arange(40_000) // 39_000, True),  # more rows of a domain than are read at once
+    "mixed": (np.arange(40_000) % 3, False),
+}
+
+
+@pytest.mark.parametrize("order", STRETCHES)
+def test_sparse_gradients_whatever_the_order_of_the_rows(order: str) -> None:
+    domains, by_stretches = STRETCHES[order]
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(40_000, 6)) * (rng.uniform(size=(40_000, 6)) < 0.6)
+    y, weight = rng.integers(0, 2, 40_000), rng.uniform(size=40_000)
+    problem = LinearDomains(sparse.csr_array(X), y, domains, sample_weight=weight)
+    w = rng.normal(size=7)
+    found = problem.at(w).jacobian()
+    slope = expit(X @ w[:-1] + w[-1]) - y
+    for k in range(problem.n_domains):
+        here = domains == k
+        share = weight[here] / weight[here].sum()
+        expected = (share * slope[here]) @ np.column_stack([X[here], np.ones(here.sum())])
+        np.testing.assert_allclose(found[k], expected, rtol=1e-11, atol=1e-14)
+    assert (problem._runs is not None) == by_stretches
+
+
 def test_a_matrix_given_keeps_its_stored_entries() -> None:
     X = stored_twice(sparse.csr_array(draw_rows("binary", 48).X))
     kept = [v.copy() for v in (X.data, X.indices, X.indptr)]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.linalg import blas
 
 from anymix.losses import CrossEntropy, Loss
 from anymix.reading import average_shares, features, memberships, refuse_missing, targets
@@ -220,16 +221,16 @@ class LinearDomains:
         """
         if not 0 < fraction <= 1:
             raise ValueError(f"fraction is {fraction}; give a number in (0, 1]")
-        m = np.diff(self._by_domain.indptr)
+        m = np.diff(self._members[0])
         return self._only(self._spaced(np.minimum(m, np.maximum(30, np.ceil(fraction * m)))))
 
     def _spaced(self, how_many: Array) -> NDArray[np.intp]:
         """how_many[k] evenly spaced rows of every domain k, in the order of the rows."""
-        ends, counts = self._by_domain.indptr, how_many.astype(np.int64)
+        (ends, members), counts = self._members, how_many.astype(np.int64)
         m = np.repeat(np.diff(ends), counts)
         place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         places = np.repeat(ends[:-1], counts) + place * m // np.repeat(counts, counts)
-        rows = self._by_domain.indices[places]
+        rows = members[places]
         return np.sort(rows) if self._is_partition else np.unique(rows)
 
     def _only(self, rows: NDArray[np.intp]) -> LinearDomains:
@@ -264,9 +265,35 @@ class LinearDomains:
     @cached_property
     def _by_domain(self) -> sparse.csr_array:
         """The shares a_ki, domain by domain; rows of weight 0 left out."""
+        return self._shares()
+
+    @cached_property
+    def _members(self) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
+        """`ends` and `rows`: those of domain k, of weight above 0, are rows[ends[k] : ends[k + 1]].
+
+        Without the shares, which most uses can do without: n numbers are worth saving.
+        """
+        shares = self._shares()
+        return shares.indptr, shares.indices
+
+    def _shares(self) -> sparse.csr_array:
         csr = self.average.tocsr()
         csr.eliminate_zeros()
         return csr
+
+    @cached_property
+    def _runs(self) -> list[tuple[int, int, int]] | None:
+        """(k, first row, end) of pieces of X of one domain each; None if there are too many.
+
+        SciPy copies a piece before a product: 32,768 rows are little, and few pieces cost no more
+        than one product with all of X.
+        """
+        k = self.average.indices
+        starts = np.union1d(np.flatnonzero(np.diff(k)) + 1, np.arange(0, self.n_rows, 32_768))
+        if len(starts) > 1 and len(starts) * (self.n_features + 10_000) > self.X.nnz:
+            return None
+        ends = np.append(starts[1:], self.n_rows)
+        return list(zip(k[starts].tolist(), starts.tolist(), ends.tolist(), strict=True))
 
     @cached_property
     def _wide(self) -> sparse.csr_array:
@@ -329,16 +356,13 @@ class Evaluation:
 
     def __init__(self, problem: LinearDomains, w: Array, scores: Array) -> None:
         self.problem, self.w, self.scores = problem, w, scores
-        order = 2 if problem.loss.is_smooth else 1
-        value, self.slope, *rest = problem.loss.derivatives(scores, problem.y, order)
-        if rest:
-            self._curvature = rest[0]
+        value, self.slope = problem.loss.derivatives(scores, problem.y, 1)
         self.losses: Array = problem.average @ value  # (p,)
-        self._steps: list[tuple[Array, Array]] = []
+        self._step: tuple[Array, Array] | None = None
 
     @cached_property
     def _curvature(self) -> Array:
-        """ℓ'' (n,), or P (n, K); set above but for losses that have none, which say so."""
+        """ℓ'' (n,), or P (n, K); losses that have none say so."""
         return self.problem.loss.derivatives(self.scores, self.problem.y, 2)[2]
 
     def moved(self, step: Array, t: float = 1.0, mixture: Array | None = None) -> Evaluation:
@@ -346,15 +370,15 @@ class Evaluation:
 
         `mixture` is the one whose curvature will be asked for there, which only helps clients.
         """
-        return Evaluation(self.problem, self.w + t * step, self.scores + t * self._along(step))
+        scores = self.scores + _scaled(self._along(step), t)
+        return Evaluation(self.problem, self.w + t * step, scores)
 
     def _along(self, step: Array) -> Array:
-        """The change of the scores along a step, kept for the last two steps asked for."""
-        for known, scores in self._steps:
-            if np.array_equal(known, step):  # not `is`: a step may change in place
-                return scores
-        self._steps = [*self._steps[-1:], (step.copy(), self.problem.scores(step))]
-        return self._steps[-1][1]
+        """The change of the scores along a step, kept for the last one asked for."""
+        if self._step is None or not np.array_equal(self._step[0], step):  # it may change in place
+            self._step = None  # makes room
+            self._step = step.copy(), self.problem.scores(step)
+        return self._step[1]
 
     def gradient(self, mixture: Array) -> Array:
         """∇ Σ λ_k L_k, (n_parameters,)."""
@@ -379,10 +403,15 @@ class Evaluation:
         problem = self.problem
         if not sparse.issparse(problem.X):
             return np.asarray(weighted @ problem.X)
-        if problem._is_partition:
+        if not problem._is_partition:
+            return np.asarray((weighted @ problem.X).todense())
+        if problem._runs is None:
             flat = problem._wide.T @ weighted.data
             return np.asarray(flat).reshape(problem.n_domains, problem.n_features)
-        return np.asarray((weighted @ problem.X).todense())
+        columns = np.zeros((problem.n_domains, problem.n_features))
+        for k, start, end in problem._runs:
+            columns[k] += problem.X[start:end].T @ weighted.data[start:end]
+        return columns
 
     def _domain_gradient(self, k: int) -> Array:
         problem = self.problem
@@ -439,7 +468,7 @@ class Evaluation:
 
     def _active(self, mixture: Array) -> Evaluation:
         """The same with only the rows that the mixture weighs, where these are the lesser part."""
-        m = np.where(mixture != 0, np.diff(self.problem._by_domain.indptr), 0.0)
+        m = np.where(mixture != 0, np.diff(self.problem._members[0]), 0.0)
         lesser = 4 if sparse.issparse(self.problem.X) else 2  # a copy of sparse rows saves less
         if m.sum() == 0 or lesser * m.sum() > self.problem.n_rows:
             return self
@@ -449,7 +478,7 @@ class Evaluation:
 
     def _thinned(self, mixture: Array, n_rows: int) -> Evaluation:
         """The same with about n_rows rows that stand for all the mixture weighs."""
-        m = np.diff(self.problem._by_domain.indptr)
+        m = np.diff(self.problem._members[0])
         counts = np.minimum(m, np.ceil(n_rows * mixture))
         if 2 * counts.sum() > m[mixture > 0].sum():
             return self._active(mixture)
@@ -492,16 +521,26 @@ class Evaluation:
             return active.dual(mixture, step, scale)
         problem, c = self.problem, self._weights(mixture)
         if step is not None and problem.loss.is_smooth:
-            alpha = scale * self._balanced(self.slope + self._bend(self._along(step)), c)
-            value = _weighted_sum(c, problem.loss.conjugate(alpha, problem.y))
+            alpha = self._bend(self._along(step))
+            alpha += self.slope
+            alpha = _scaled(self._balanced(alpha, c), scale)
+            value = self._conjugates(c, alpha)
             if np.isfinite(value):
                 return -value, problem.pull_back(_scale_rows(alpha, c))
-        alpha = scale * self._centred_slope(c)
-        value = _weighted_sum(c, problem.loss.conjugate(alpha, problem.y))
-        return -value, problem.pull_back(_scale_rows(alpha, c))
+        alpha = _scaled(self._centred_slope(c), scale)
+        return -self._conjugates(c, alpha), problem.pull_back(_scale_rows(alpha, c))
+
+    def _conjugates(self, c: Array, alpha: Array, chunk: int = 16384) -> float:
+        """Σ c_i ℓ*(α_i), in chunks that stay in cache; rows with c_i = 0 do not count."""
+        total = 0.0
+        for start in range(0, len(c), chunk):
+            part = slice(start, start + chunk)
+            values = self.problem.loss.conjugate(alpha[part], self.problem.y[part])
+            total += float(c[part] @ np.where(c[part] > 0, values, 0.0))
+        return total
 
     def _balanced(self, alpha: Array, c: Array) -> Array:
-        """α + ℓ''τ with the change τ of the intercepts that makes Σ c_i α_i = 0."""
+        """α ← α + ℓ''τ, in place, with the change τ of the intercepts for Σ c_i α_i = 0."""
         if not self.problem.intercept:
             return alpha
         p = self._curvature
@@ -511,7 +550,10 @@ class Evaluation:
         for _ in range(2):  # the second time for rounding
             g = c @ alpha
             shift = -g / h if p.ndim == 1 else -np.linalg.lstsq(h, g)[0]
-            alpha = alpha + self._bend(np.broadcast_to(shift, alpha.shape))
+            if p.ndim == 1:
+                blas.daxpy(p, alpha, a=shift)  # in place, without a copy
+            else:
+                alpha += self._bend(np.broadcast_to(shift, alpha.shape))
         return alpha
 
     def _centred_slope(self, c: Array) -> Array:
@@ -596,12 +638,12 @@ def _centre_softmax(here: Evaluation, c: Array) -> Array:
 
 
 def _scale_rows(v: Array, c: Array) -> Array:
-    return v * c if v.ndim == 1 else v * c[:, None]
+    """c_i v_i, written over c where that has room."""
+    return np.multiply(v, c, out=c) if v.ndim == 1 else v * c[:, None]
 
 
-def _weighted_sum(c: Array, values: Array) -> float:
-    """Σ c_i v_i where rows with c_i = 0 do not count, even at v_i = ∞."""
-    return float(c @ np.where(c > 0, values, 0.0))
+def _scaled(v: Array, scale: float) -> Array:
+    return v if scale == 1 else scale * v
 
 
 def _pairs(k: int) -> Iterator[tuple[int, int]]:

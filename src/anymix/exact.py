@@ -141,8 +141,8 @@ def _solve(
     if objective.norm == "plain" and objective.gamma > 0:
         objective = replace(objective, smoothing=0.01 * tol / objective.gamma)
     w, mixture = _start(problem, objective, start)
-    iterates = islice(_sqp(problem, objective, w, mixture), max_iter)
-    solution = _certified(objective, iterates, tol, watch)
+    iterates = _sqp(problem, objective, w, mixture)
+    solution = _certified(objective, iterates, tol, max_iter, watch)
     if not solution.converged:
         _warn(solution, tol)
     return solution
@@ -229,44 +229,46 @@ def _sqp(
             here, there, step, target, gradient, new_upper, model, expected, curvature.refine
         )
         curvature.judge((upper - new_upper) / max(upper - model, 1e-300))
+        upper, mixture = new_upper, target
         if there is not here:
-            new_jacobian = there.jacobian()
-            curvature.learn(here, there, (new_jacobian - jacobian).T @ target)
+            old_w, here = here.w, there  # what is known of the rows at the old w makes room
+            new_jacobian = here.jacobian()
+            curvature.learn(old_w, here.w, (new_jacobian - jacobian).T @ target)
             jacobian = new_jacobian
         elif not curvature.restart():
             return
-        here, upper, mixture = there, new_upper, target
 
 
 def _certified(
     objective: Objective,
     iterates: Iterator[_Iterate],
     tol: float,
+    max_iter: int,
     watch: Callable[[Record], None],
 ) -> Solution:
     """Follow the iterates until the gap is at most tol, or to their end."""
-    lower, proof = -np.inf, None  # the best lower value and the λ that proves it
+    lower, proof = -np.inf, np.empty(0)  # the best lower value and the λ that proves it
     history: list[Record] = []
     tried = np.inf  # the decrease expected when a proof was last tried
-    for n_iter, at in enumerate(iterates, 1):
+    for at in iterates:
+        n_iter, there, upper = len(history) + 1, at.there, at.upper
         small = max(tol, 1e-13 * abs(at.upper))  # no gap is smaller than rounding
         close = abs(at.upper - at.model) <= 3 * small and at.expected <= 0.25 * tried
-        if close or at.there is at.here:
+        if close or there is at.here or (n_iter == max_iter and not proof.size):
             bound, tried = _lower(objective, at, small), at.expected
-            if bound > lower or proof is None:
+            if bound > lower or not proof.size:
                 lower, proof = bound, at.mixture
         history.append(_record(n_iter, at, lower))
         watch(history[-1])
-        if at.upper - lower <= small:
+        if upper - lower <= small or n_iter == max_iter:
             break
-    if proof is None:
-        lower, proof = _lower(objective, at, small), at.mixture
-    certificate = Certificate(at.upper, lower)
+        del at  # the rows' numbers at `here` make room for the next step's
+    certificate = Certificate(upper, lower)
     return Solution(
-        w=at.there.w,
+        w=there.w,
         mixture=proof,
-        domain_losses=at.there.losses,
-        objective=at.upper,
+        domain_losses=there.losses,
+        objective=upper,
         certificate=certificate,
         n_iter=n_iter,
         history=history,
@@ -388,7 +390,7 @@ class _Newton:
         self.hessian, self.worst = here.hessian(mixture, self.n_rows), float(here.losses.max())
         self.objective.add_regularizer_hessian(here.w, self.hessian)
 
-    def learn(self, here: Here, there: Here, change: Array) -> None:
+    def learn(self, old_w: Array, w: Array, change: Array) -> None:
         """Nothing: the curvature is computed, not learnt."""
 
     def judge(self, ratio: float) -> None:
@@ -450,11 +452,11 @@ class _LimitedMemory:
             self.precondition = _preconditioner(self.problem, self.objective, here, mixture)
         self.age += 1
 
-    def learn(self, here: Here, there: Here, change: Array) -> None:
+    def learn(self, old_w: Array, w: Array, change: Array) -> None:
         """Take in the pair (s, y), y the change of ∇Φ(·, λ), if it shows positive curvature."""
-        s = there.w - here.w
+        s = w - old_w
         gradient = self.objective.regularizer_gradient
-        y = change + gradient(there.w) - gradient(here.w)
+        y = change + gradient(w) - gradient(old_w)
         product = float(s @ y)
         if product <= 1e-12 * float(np.linalg.norm(s) * np.linalg.norm(y)):
             return

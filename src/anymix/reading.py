@@ -161,7 +161,7 @@ def targets(
         )
     if isinstance(loss, Hinge) and len(names) > 2:
         raise ValueError(f"y has {len(names)} classes; the hinge loss takes two: use CrossEntropy")
-    return (codes.astype(np.float64) if len(names) == 2 else codes), names
+    return (codes.astype(np.int8) if len(names) == 2 else codes), names
 
 
 def _place_among(
@@ -186,8 +186,9 @@ def memberships(domains: Any, n: int) -> tuple[NDArray[Any], sparse.csc_array]:
                 f"as ({n},), the weights of a single domain as sample_weight"
             )
         names, codes = encode("domains", domains, n)
+        kind = np.int32 if n < 2**31 - 1 else np.int64
         matrix = sparse.csc_array(
-            (np.ones(n), codes.astype(np.int32), np.arange(n + 1)), shape=(len(names), n)
+            (np.ones(n), codes.astype(kind), np.arange(n + 1, dtype=kind)), shape=(len(names), n)
         )
         return names, matrix
     if shape[0] != n:

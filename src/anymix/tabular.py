@@ -242,7 +242,7 @@ class _Rows:
 
     X: Any  # (n, d), dense or CSR
     y: NDArray[Any]  # (n,), codes of the classes or numbers
-    d: NDArray[np.int32]  # (n,), codes of the domains
+    d: NDArray[np.integer[Any]]  # (n,), codes of the domains
     classes: NDArray[Any] | None
     names: NDArray[Any]  # (p,), of the domains
 
@@ -457,8 +457,13 @@ def _labelled(
     classes: NDArray[Any] | None = None
     if kind == "classify":
         classes, codes = encode("the target", values, len(values))
-        values = codes.astype(np.int32)
-    return _Rows(None, values, d.astype(np.int32), classes, names), merged
+        values = codes.astype(_small(len(classes)))
+    return _Rows(None, values, d.astype(_small(len(names))), classes, names), merged
+
+
+def _small(count: int) -> Any:
+    """The type of so many codes that takes least room."""
+    return np.int16 if count < 2**15 else np.int32
 
 
 def _followed_by(
@@ -481,7 +486,7 @@ def _followed_by(
     return replace(rows, y=np.concatenate([rows.y, y]), d=np.concatenate([rows.d, d]))
 
 
-def _places(what: str, labels: list[Any], names: NDArray[Any]) -> NDArray[np.int32]:
+def _places(what: str, labels: list[Any], names: NDArray[Any]) -> NDArray[np.integer[Any]]:
     """The place of each label among the names; a label of the test file alone is refused."""
     place = {str(name): k for k, name in enumerate(names.tolist())}
     unknown = [label for label in labels if str(label) not in place]
@@ -490,7 +495,7 @@ def _places(what: str, labels: list[Any], names: NDArray[Any]) -> NDArray[np.int
             f"{what} {str(unknown[0])!r} is only in the test file; add rows of it to the table "
             "that is fitted, or leave it out of the test file"
         )
-    return np.array([place[str(label)] for label in labels], dtype=np.int32)
+    return np.array([place[str(label)] for label in labels], dtype=_small(len(names)))
 
 
 def _splits(rows: _Rows, folds: int | None, holdout: float | None) -> tuple[Rows, list[Split], str]:
