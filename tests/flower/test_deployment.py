@@ -9,6 +9,7 @@ from pathlib import Path
 from signal import SIGKILL
 
 import pytest
+from flower.left_over import alive
 
 from anymix.flower.processes import _descendants
 from anymix.flower.running import _Job, _start_superlink, federate, start_node
@@ -16,19 +17,6 @@ from anymix.flower.running import _Job, _start_superlink, federate, start_node
 THREE_WAYS = Path(__file__).parent / "three_ways"
 
 pytestmark = pytest.mark.deployment
-
-
-def alive(home: str) -> list[str]:
-    """Commands of processes that were started with a FLWR_HOME of ours and still run."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (process / "environ").read_text(errors="replace")
-            if f"FLWR_HOME={home}" in environment:
-                found.append((process / "cmdline").read_text().replace("\0", " "))
-        except OSError:  # it ended while we looked
-            continue
-    return found
 
 
 def test_deployment_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flower.left_over import alive
 
 from anymix import datasets
 from anymix.domains import LinearDomains
@@ -15,19 +16,6 @@ from anymix.flower.running import federate
 
 THREE_WAYS = Path(__file__).parent / "three_ways"
 ADULT = Path(__file__).parents[2] / "examples" / "federated_adult"
-
-
-def alive(home: str) -> list[str]:
-    """Commands of processes that were started with a FLWR_HOME of ours and still run."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (process / "environ").read_text(errors="replace")
-            if f"FLWR_HOME={home}" in environment:
-                found.append((process / "cmdline").read_text().replace("\0", " "))
-        except OSError:  # it ended while we looked
-            continue
-    return found
 
 
 def test_ray_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
