@@ -954,7 +954,7 @@ def test_rows_are_reordered_once_for_more_classes() -> None:
 STRETCHES = {  # domains of 40,000 rows, and whether sparse rows are read stretch by stretch
     "sorted": (np.arange(40_000) // 15_000, True),
     "two runs": (np.arange(40_000) % 20_000 // 7_000, True),
-    "long": (np.arange(40_000) // 39_000, True),  # more rows of a domain than are read at once
+    "of unlike length": (np.arange(40_000) // 39_900, True),
     "mixed": (np.arange(40_000) % 3, False),
 }
 

@@ -374,6 +374,16 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "_choose_curvature", exact._Newton)
 
 
+def test_a_huber_loss_without_curvature_anywhere_in_sparse_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y, domains = table("huber")
+    learnt(monkeypatch)
+    value = minimax(X, y + 100, one_hot(domains), Simplex(3), Huber(0.5), gamma=0.0)
+    problem = LinearDomains(sparse.csr_array(X), y + 100, domains, Huber(0.5))
+    assert_solved(solve(problem, gamma=0.0, tol=1e-7), value, rel=1e-5)
+
+
 @pytest.mark.parametrize("csr", [False, True])
 @pytest.mark.parametrize("norm", ["squared", "plain"])
 @EVERY_LOSS
@@ -558,6 +568,8 @@ def test_offsets_shift_the_objective_and_no_more() -> None:
         ({"mu": 0.1, "prior": DirichletPrior([2, 2, 2])}, "mu and prior are both given"),
         ({"prior": DirichletPrior([2, 2])}, "2.*3|3.*2"),
         ({"max_iter": 0}, "max_iter is 0"),
+        ({"max_iter": 2.5}, "max_iter is 2.5; give a whole number"),
+        ({"max_iter": float("nan")}, "max_iter is nan"),
         ({"start": [1.0, 2.0]}, r"shape \(2,\)"),
         ({"start": [np.nan] * 4}, "missing or infinite"),
     ],

@@ -282,18 +282,26 @@ class LinearDomains:
         return csr
 
     @cached_property
-    def _runs(self) -> list[tuple[int, int, int]] | None:
-        """(k, first row, end) of pieces of X of one domain each; None if there are too many.
+    def _runs(self) -> list[tuple[int, slice, sparse.csc_array]] | None:
+        """(k, rows, X_rowsᵀ) of each stretch of rows of one domain; None if there are too many.
 
-        SciPy copies a piece before a product: 32,768 rows are little, and few pieces cost no more
-        than one product with all of X.
+        SciPy's own slices would be copies; these look into X, at the entries where its rows begin.
         """
         k = self.average.indices
-        starts = np.union1d(np.flatnonzero(np.diff(k)) + 1, np.arange(0, self.n_rows, 32_768))
-        if len(starts) > 1 and len(starts) * (self.n_features + 10_000) > self.X.nnz:
+        starts = np.append(0, np.flatnonzero(np.diff(k)) + 1)
+        if len(starts) > 1 and 4 * len(starts) * (self.n_features + 1000) > self.X.nnz:
             return None
         ends = np.append(starts[1:], self.n_rows)
-        return list(zip(k[starts].tolist(), starts.tolist(), ends.tolist(), strict=True))
+        return [
+            (int(k[start]), slice(start, end), self._transposed(start, end))
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+
+    def _transposed(self, start: int, end: int) -> sparse.csc_array:
+        piece = sparse.csc_array((self.n_features, end - start))
+        piece.data, piece.indices = self.X.data, self.X.indices
+        piece.indptr = self.X.indptr[start : end + 1]
+        return piece
 
     @cached_property
     def _wide(self) -> sparse.csr_array:
@@ -409,8 +417,8 @@ class Evaluation:
             flat = problem._wide.T @ weighted.data
             return np.asarray(flat).reshape(problem.n_domains, problem.n_features)
         columns = np.zeros((problem.n_domains, problem.n_features))
-        for k, start, end in problem._runs:
-            columns[k] += problem.X[start:end].T @ weighted.data[start:end]
+        for k, rows, transposed in problem._runs:
+            columns[k] += transposed @ weighted.data[rows]
         return columns
 
     def _domain_gradient(self, k: int) -> Array:
@@ -551,7 +559,7 @@ class Evaluation:
             g = c @ alpha
             shift = -g / h if p.ndim == 1 else -np.linalg.lstsq(h, g)[0]
             if p.ndim == 1:
-                blas.daxpy(p, alpha, a=shift)  # in place, without a copy
+                alpha = blas.daxpy(p, alpha, a=shift)  # in place, without a copy
             else:
                 alpha += self._bend(np.broadcast_to(shift, alpha.shape))
         return alpha

@@ -123,8 +123,8 @@ def _check_solver_input(problem: Oracle, tol: float, max_iter: int) -> None:
         )
     if not (isinstance(tol, numbers.Real) and 0 < tol < np.inf):
         raise ValueError(f"tol is {tol!r}; give a positive number such as 1e-6")
-    if max_iter < 1:
-        raise ValueError(f"max_iter is {max_iter}; give at least 1")
+    if not (isinstance(max_iter, numbers.Integral) and max_iter >= 1):
+        raise ValueError(f"max_iter is {max_iter!r}; give a whole number, at least 1")
 
 
 def _solve(
@@ -508,7 +508,9 @@ def _preconditioner(
     )
     if problem.n_features > 3000 or sparse.issparse(problem.X):
         diagonal = here.hessian_diagonal(blend).reshape(ridge.shape) + ridge
-        diagonal = np.maximum(diagonal, 1e-6 * diagonal.mean())[:, :, None]
+        if not np.any(diagonal):  # no curvature anywhere: that of residuals at the kink is max x²
+            diagonal = problem.reach.reshape(ridge.shape) ** 2
+        diagonal = np.maximum(diagonal, max(1e-6 * diagonal.mean(), 1e-300))[:, :, None]
         return lambda V: _across(lambda v: v / diagonal, V, problem.n_scores)
     blocks = here.hessian_blocks(blend, 12 * problem.n_features)
     factors = [damped_cholesky(h + np.diag(e)) for h, e in zip(blocks, ridge, strict=True)]
