@@ -222,6 +222,86 @@ def test_classes_may_be_named_in_any_order() -> None:
     assert audit(["yes", "yes"], P, classes=["no", "yes"]).metrics["accuracy"] == 0.5
 
 
+def test_the_loss_is_the_one_that_its_name_says() -> None:
+    """Or there is none: values of classes, and shares of errors of quantities, mean nothing."""
+    y, q, d = [0, 1, 1, 1], np.array([0.2, 0.4, 0.6, 0.9]), ["a", "a", "b", "b"]
+    P = np.column_stack([1 - q, q])
+    for loss in ("squared", "absolute"):
+        with pytest.raises(ValueError, match=f"loss is '{loss}'.*y_pred has 2 columns"):
+            audit(y, P, d, loss=loss)
+    np.testing.assert_allclose(audit(y, q, d, loss="squared").domain_losses, [0.1, 0.0425])
+    for truth, said in (
+        ([0, 1, 2], [0.5, 1.5, 9.5]),
+        ([0.5, 1.5, 2.5], [0.5, 1.5, 5.5]),
+        (["u", "v", "w"], [0.5, 0.2, 0.1]),
+    ):
+        with pytest.raises(ValueError, match="y_true has 3 classes; give labels, probabilities"):
+            audit(truth, said, ["a", "b", "b"], loss="zero_one")
+
+
+@pytest.mark.parametrize("said", [[0.5, 1.5, 0.5], [1, 1, 1]])
+def test_labels_may_be_fractions(said: list[float]) -> None:
+    y = [0.5, 1.5, 1.0]
+    found = audit(y, said, loss="zero_one")
+    assert found.kind == "labels"
+    assert found.pooled_loss == np.mean(np.not_equal(y, said))
+
+
+P3 = [[0.7, 0.2, 0.1], [0.2, 0.7, 0.1]]
+
+
+@pytest.mark.parametrize("y", [[1, 2], [1, 1], [2, 2], [0, 3], [-1, 0], ["0", "1"]])
+def test_missing_classes_are_not_guessed(y: list[Any]) -> None:
+    with pytest.raises(ValueError, match=r"y_pred has probabilities of 3; name them with classes="):
+        audit(y, P3)
+    for P in ([0.4, 0.7], [[0.4, 0.6], [0.5, 0.5]]):
+        if len(set(y)) == 1:
+            with pytest.raises(ValueError, match="name them with classes="):
+                audit(y, P)
+
+
+def test_classes_counted_from_0_need_no_names() -> None:
+    losses = -np.log([0.7, 0.7])
+    for y in ([0, 1], [0.0, 1.0]):
+        assert audit(y, P3).pooled_loss == pytest.approx(losses.mean())
+    assert audit([1, 2], P3, classes=[1, 2, 3]).pooled_loss == pytest.approx(losses.mean())
+    assert audit([True, True], [0.7, 0.7]).pooled_loss == pytest.approx(losses.mean())
+    assert audit([False], [0.3]).pooled_loss == pytest.approx(losses.mean())
+    with pytest.raises(ValueError, match=r"classes \[False\], but y_pred has probabilities of 3"):
+        audit([False, False], P3)
+
+
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        (["yes", "no"], ["Y", "N"]),
+        (["yes", "no"], ["Y", "Y"]),
+        (["True", "False"], ["yes", "no"]),
+        ([True, False], [2, 3]),
+        ([1, 2], [-1.0, 0.0]),
+    ],
+)
+def test_labels_of_another_coding_are_no_errors_of_the_model(y: list[Any], said: list[Any]) -> None:
+    with pytest.raises(ValueError, match=r"y_pred has the labels \[.*none of which .*y_true \(\["):
+        audit(y, said)
+    assert audit(y, said, classes=[*y, *said]).pooled_loss == 1
+    assert audit(y[:1] * 2, said[:1] * 2).pooled_loss == 1  # of one label nothing can be told
+    assert audit(y, [y[0], said[0]]).pooled_loss == 0.5
+
+
+def test_probabilities_may_be_rounded_as_float32() -> None:
+    over, under = np.float32(1 + 1.2e-7), np.float32(-1.2e-7)
+    for P in (np.array([over, 0.5]), np.array([[under, over], [0.5, 0.5]])):
+        found = audit([1, 0], P)
+        assert found.kind == "probabilities"
+        assert found.pooled_loss == pytest.approx(math.log(2) / 2)
+        assert found.row_losses[0].min() == 0
+    with pytest.raises(ValueError, match=r"from 0\.5 to 1\.00001, but y_true has 2 classes"):
+        audit([1, 0], [1.00001, 0.5])
+    with pytest.raises(ValueError, match=r"from -1e-05 to 1\.00001, which are no probabilities"):
+        audit([1, 0], [[-0.00001, 1.00001], [0.5, 0.5]])
+
+
 def same(a: Audit, b: Audit) -> bool:
     return json.dumps(a.to_dict()) == json.dumps(b.to_dict())
 
@@ -305,6 +385,8 @@ def test_values_with_commas_stay_apart() -> None:
         ({"y_true": [3, 3], "y_pred": [0.5, 0.6]}, r"classes \[3\], but y_pred .* name them"),
         ({"y_pred": [[0.5, 0.5]] * 2, "classes": ["x", "y"]}, "name them with classes="),
         ({"y_true": ["a", "b"], "y_pred": [0, 1]}, "give both in the same form"),
+        ({"y_pred": np.array([0.5, "x"], dtype=object)}, "y_pred mixes float and str"),
+        ({"y_pred": [[0.5, 0.5]] * 2, "classes": 3}, "name them with classes="),
         ({"y_true": ["a", "b"], "loss": "squared"}, "y_true has entries that are not numbers"),
     ],
 )

@@ -35,6 +35,7 @@ Rows = NDArray[np.intp]
 __all__ = ["Audit", "Comparison", "audit", "compare"]
 
 FEW_ROWS = 30  # domains below it are named in the summary
+ROUNDING = 1e-6  # probabilities of a float32 softmax may be this much below 0 or above 1
 KINDS = {"zero_one": "labels", "log": "probabilities", "squared": "values", "absolute": "values"}
 LOSS_TITLES = {
     "zero_one": "0-1 loss",
@@ -196,7 +197,8 @@ def audit(
     y_pred : what any model said: labels (n,), probabilities (n, K) or of the second class (n,),
         values (n,), or with y_true=None losses (n,), lower being better. Strings, booleans and
         whole numbers are labels unless y_true has fractions; numbers with fractions are
-        probabilities if y_true has at most two classes, else values. `loss` decides otherwise.
+        probabilities (up to rounding, 1e-6) if y_true has at most two classes, else values.
+        `loss` decides otherwise.
     domains : (n,) labels, or (n, p) booleans if a row may be in several; None is one domain.
     sensitive_features : instead of domains, columns of labels (a frame, a dict, an (n, c) array or
         one column); each combination that occurs is a domain, however small.
@@ -205,8 +207,8 @@ def audit(
         the one that fits. With y_true=None, the name to show.
     mixtures : Λ: a MixtureSet, a function of the domains' sizes that gives one, or None for any
         mixture (the simplex).
-    classes : the classes in the order of the columns of y_pred, when y_true lacks some of them;
-        sorted by default.
+    classes : the classes in the order of the columns of y_pred, needed when y_true lacks some of
+        them; by default those of y_true, sorted, or 0, …, K − 1 if it has a 0 and none beyond.
     confidence : level of the intervals, see `anymix.intervals`.
 
     Labels give the metric accuracy; probabilities accuracy, auc (two classes) and
@@ -371,29 +373,46 @@ def _measures(
 def _kind(y_true: Any, y_pred: Any, loss: str | None) -> str:
     """Whether y_pred holds labels, probabilities or values."""
     if np.ndim(y_pred) == 2 and np.shape(y_pred)[1] > 1:
+        if loss in ("squared", "absolute"):
+            raise ValueError(
+                f"loss is {loss!r}, of values (n,), but y_pred has {np.shape(y_pred)[1]} columns, "
+                "which are probabilities of classes; say 'log' or 'zero_one', or give one column"
+            )
         return "probabilities"
     if loss in ("squared", "absolute", "log"):
         return KINDS[loss]
-    pred = _fractions(y_pred)
+    pred, true = _fractions(y_pred), _fractions(y_true)
+    if pred is None and (true is None or loss == "zero_one"):
+        return "labels"
     if pred is None:
-        return "labels" if _fractions(y_true) is None else "values"
+        return "values"
     names, _ = encode("y_true", y_true, _count(y_true))
-    inside = pred.min() >= 0 and pred.max() <= 1
-    if _fractions(y_true) is None and (len(names) <= 2 or names.dtype.kind in "OUST"):
-        if len(names) <= 2 and inside:
-            return "probabilities"
+    if true is None and len(names) <= 2 and _are_probabilities(pred):
+        return "probabilities"
+    if loss == "zero_one" and np.all(np.isin(pred, names)):
+        return "labels"
+    if loss == "zero_one" or (true is None and (len(names) <= 2 or names.dtype.kind in "OUST")):
+        other = "" if loss == "zero_one" else ", or say loss='squared'"
         raise ValueError(
-            f"y_pred has values from {pred.min():.4g} to {pred.max():.4g}, but y_true has "
-            f"{len(names)} classes; give labels, probabilities (n, {max(2, len(names))}), or say "
-            "loss='squared'"
+            f"y_pred has values from {_digits(pred.min())} to {_digits(pred.max())}, but y_true "
+            f"has {len(names)} classes; give labels, probabilities (n, {max(2, len(names))}){other}"
         )
     return "values"
+
+
+def _are_probabilities(q: Array) -> bool:
+    return bool(q.min() >= -ROUNDING and q.max() <= 1 + ROUNDING)
+
+
+def _digits(value: float) -> str:
+    """Enough of them to tell a number from 1."""
+    return f"{value:.9g}"
 
 
 def _fractions(values: Any) -> Array | None:
     """The numbers as an array if some are not whole, else None."""
     array = np.asarray(values)
-    if array.dtype.kind == "O" and all(isinstance(v, float | int) for v in array.ravel()[:100]):
+    if array.dtype.kind == "O" and all(isinstance(v, float | int) for v in array.ravel()):
         array = array.astype(np.float64)
     if array.dtype.kind != "f" or not np.any(array != np.floor(array)):
         return None
@@ -409,6 +428,12 @@ def _of_labels(
         raise ValueError(
             f"y_true has labels such as {names.tolist()[0]!r} and y_pred such as "
             f"{said.tolist()[0]!r}; give both in the same form"
+        )
+    known = names.tolist() if classes is None else np.ravel(classes).tolist()
+    if len(known) > 1 and not set(said.tolist()) & set(known):
+        raise ValueError(
+            f"y_pred has the labels {said.tolist()[:10]}, none of which is a label of y_true "
+            f"({known[:10]}); give both in the same form, or name all with classes="
         )
     hits = names[truth] == said[pred]
     return np.where(hits, 0.0, 1.0), {"accuracy": _share_of(hits)}
@@ -446,11 +471,12 @@ def _probabilities(y_pred: Any) -> Array:
     P = np.column_stack([numbers("y_pred", c, len(pred)) for c in pred.reshape(len(pred), -1).T])
     if P.shape[1] == 1:
         P = np.column_stack([1 - P[:, 0], P[:, 0]])
-    if P.min() < 0 or P.max() > 1:
+    if not _are_probabilities(P):
         raise ValueError(
-            f"y_pred has values from {P.min():.4g} to {P.max():.4g}, which are no "
+            f"y_pred has values from {_digits(P.min())} to {_digits(P.max())}, which are no "
             "probabilities; give numbers in [0, 1]"
         )
+    P = np.clip(P, 0.0, 1.0)
     off = np.abs(P.sum(axis=1) - 1)
     if off.max() > 0.01:
         i = int(np.argmax(off))
@@ -464,8 +490,8 @@ def _probabilities(y_pred: Any) -> Array:
 def _codes(y_true: Any, n: int, K: int, classes: ArrayLike | None) -> NDArray[np.intp]:
     """The column of y_pred that belongs to each row's class."""
     names, codes = encode("y_true", y_true, n)
-    known = names.tolist() if classes is None else np.asarray(classes).tolist()
-    if classes is None and len(known) < K and set(known) <= set(range(K)):
+    known = names.tolist() if classes is None else np.ravel(classes).tolist()
+    if classes is None and len(known) < K and _counted_from_0(names, K):
         known = list(range(K))
     place = {name: k for k, name in enumerate(known)}
     if len(place) != K or any(name not in place for name in names.tolist()):
@@ -474,6 +500,13 @@ def _codes(y_true: Any, n: int, K: int, classes: ArrayLike | None) -> NDArray[np
             "name them with classes=, in the order of the columns"
         )
     return np.array([place[name] for name in names.tolist()])[codes]
+
+
+def _counted_from_0(names: NDArray[Any], K: int) -> bool:
+    """Whether the classes are 0, …, K − 1 (or False and True): without a 0 they may start at 1."""
+    if names.dtype.kind == "b":
+        return K == 2
+    return 0 in names.tolist() and set(names.tolist()) <= set(range(K))
 
 
 def _of_values(
