@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from importlib.util import find_spec
@@ -95,6 +97,8 @@ def demo(
     from anymix.auditing import audit, compare
 
     shown = not (quiet or as_json)
+    target = out / "report.html"
+    _check_files({"--out": target})
     audits, models = {}, {}
     with _steps(shown) as step:
         step("fetching Adult")
@@ -109,7 +113,7 @@ def demo(
     best, notes = models["agnostic"], [f"Judged on the {len(adult.y_test):,} test rows of Adult."]
     page: str | None = None
     if find_spec("plotly"):  # without it the rest is still worth showing
-        page = _write_report(out / "report.html", audits, "Adult: doctorate or not", best, notes)
+        page = _write_report(target, audits, "Adult: doctorate or not", best, notes)
     training = _training(best, best.gamma_)
     _print(found, {"report": page}, notes, shown, as_json, training)
 
@@ -181,12 +185,13 @@ def fit(
     from anymix.tables import read_table
     from anymix.tabular import fit_table
 
+    _check_files({"--out": out, "--report": report}, [table, test, Path(mixtures)])
     shown = not (quiet or as_json)
-    used = [target, *domain]
+    used: Any = {"keep": [target], "text": domain}
     with _steps(shown) as step:
         step(f"reading {table}")
         found = fit_table(
-            read_table(table, encoding=encoding, keep=used),
+            read_table(table, encoding=encoding, **used),
             target,
             domain,
             mixtures=mixtures,
@@ -196,13 +201,13 @@ def fit(
             min_rows=min_rows,
             folds=folds,
             holdout=holdout,
-            test=None if test is None else read_table(test, encoding=encoding, keep=used),
+            test=None if test is None else read_table(test, encoding=encoding, **used),
             progress=step,
         )
     notes, estimator = [f"Judged on {found.judged_on}.", *found.notes], found.model.estimator
     files: dict[str, str | None] = {}
     if out is not None:
-        _replace(out, lambda path: joblib.dump(found.model, path))
+        _write(out, lambda path: joblib.dump(found.model, path))
         files["model"] = str(out)
     if report is not None:
         title = f"{target} by {', '.join(domain)}"
@@ -222,7 +227,11 @@ def predict(
     model: Annotated[Path, typer.Argument(help="Model of `anymix fit`, from a source you trust.")],
     table: _File,
     out: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="CSV to write; printed by default.")
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            help="Write this .csv, .tsv (each also as .gz) or .parquet; otherwise CSV is printed.",
+        ),
     ] = None,
     keep: Annotated[list[str] | None, typer.Option(help="Column of the table to copy.")] = None,
     encoding: _Encoding = "utf-8",
@@ -241,15 +250,39 @@ def predict(
     from anymix.tables import read_table
     from anymix.tabular import predict_table
 
+    _check_files({"--out": out}, [model, table])
+    save = _saver(out)
     fitted = _load(model)
-    frame = read_table(table, encoding=encoding, keep=keep or ())
+    features = [column.name for column in fitted.features.columns]
+    only_kept = [name for name in keep or () if name not in features]
+    frame = read_table(table, encoding=encoding, keep=features, text=only_kept)
     predictions, notes = predict_table(fitted, frame, keep or ())
     for note in [] if quiet else notes:
         typer.echo(f"note: {note}", err=True)
     if out is None:
-        predictions.to_csv(sys.stdout, index=False)
+        save(predictions, sys.stdout)
     else:
-        _replace(out, lambda path: predictions.to_csv(path, index=False))
+        _write(out, lambda path: save(predictions, path))
+
+
+def _saver(out: Path | None) -> Callable[[Any, Any], object]:
+    """How to write a frame to a file (or stream): as the name of the file says."""
+    name = "" if out is None else out.name.lower()
+    zipped = {"method": "gzip", "mtime": 0} if name.endswith(".gz") else None
+    kind = name.removesuffix(".gz").rpartition(".")[2]
+    if kind in ("parquet", "pq") and not zipped:
+        if not find_spec("pyarrow"):
+            raise ValueError(f"{out} is to be Parquet, which needs pyarrow; pip install pyarrow")
+        return lambda frame, path: frame.to_parquet(path, engine="pyarrow", index=False)
+    if kind not in ("csv", "tsv", "tab"):
+        if out is not None and not _is_stream(out):
+            raise ValueError(
+                f"--out is {str(out)!r}; give a name that ends in .csv, .tsv (each also with .gz) "
+                "or .parquet"
+            )
+        kind, zipped = "csv", None
+    mark = "," if kind == "csv" else "\t"
+    return lambda frame, path: frame.to_csv(path, index=False, sep=mark, compression=zipped)
 
 
 @app.command("audit")
@@ -301,9 +334,10 @@ def audit_table(
     from anymix.tables import read_table
     from anymix.tabular import audit_frame
 
-    named = [*domain, *(prediction or ()), *(c for c in (target, losses, against) if c)]
+    _check_files({"--report": report}, [table, Path(mixtures)])
+    named = [*(prediction or ()), *(c for c in (target, losses, against) if c)]
     audits = audit_frame(
-        read_table(table, encoding=encoding, keep=named),
+        read_table(table, encoding=encoding, keep=named, text=domain),
         domain,
         target=target,
         prediction=prediction or (),
@@ -386,18 +420,76 @@ def _write_report(path: Path, audits: Any, title: str, estimator: Any, notes: li
             "history": estimator.history_,
             "mixture": estimator.mixture_,
         }
-    return str(report(audits, path, title=title, notes=notes, **training))
+    _write(path, lambda part: report(audits, part, title=title, notes=notes, **training))
+    return str(path)
 
 
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file next to the path and put it there: never half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+def _check_files(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None] = ()) -> None:
+    """Refuse, before any work, paths that cannot be written, are read as well, or are the same."""
+    taken = {path: "is also read" for path in inputs if path is not None and path.exists()}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        _check_output(option, path)
+        for other, why in {} if _is_stream(path) else taken.items():
+            if _same(path, other):
+                raise ValueError(f"{option} is {str(path)!r}, which {why}; give another path")
+        taken[path] = f"{option} names too"
+    if outputs.get("--report") is not None and not find_spec("plotly"):
+        raise ValueError("the report needs plotly; pip install 'anymix[report]'")
+
+
+def _check_output(option: str, path: Path) -> None:
+    """Refuse what is no file, and folders that are none or that nothing can be written to."""
+    if path.is_dir():
+        raise ValueError(f"{option} is {str(path)!r}, which is a folder; name a file")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise ValueError(f"{option} is {str(path)!r}, which is read-only; give another path")
+    if _is_stream(path):
+        return
+    folder = Path(os.path.realpath(path)).parent
+    while not os.path.lexists(folder):  # it will be made
+        folder = folder.parent
     try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        reason = "it is a file" if folder.is_file() else error.strerror
+        raise ValueError(
+            f"{option} is {str(path)!r}, but nothing can be written to {str(folder)!r} ({reason}); "
+            "give another folder"
+        ) from None
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether to write into what is there: a pipe, a device, or where the output goes anyway."""
+    if not path.exists():
+        return False
+    return not path.is_file() or any(_same(path, Path(f"/dev/std{end}")) for end in ("out", "err"))
+
+
+def _same(a: Path, b: Path) -> bool:
+    """Whether two paths are of one file, be it there or not."""
+    if a.exists() and b.exists():
+        return a.samefile(b)
+    return os.path.realpath(a) == os.path.realpath(b)
+
+
+def _write(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file beside the path, then put it there: never half a file. Links are followed."""
+    target, streamed = Path(os.path.realpath(path)), _is_stream(path)
+    if not streamed:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    place = None if streamed else target.parent
+    with tempfile.TemporaryDirectory(prefix=".anymix-", dir=place) as folder:
+        part = Path(folder) / path.name
         write(part)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+        if streamed:
+            with part.open("rb") as source, path.open("ab") as sink:
+                shutil.copyfileobj(source, sink)
+            return
+        if target.exists():
+            shutil.copymode(target, part)
+        part.replace(target)
 
 
 def _load(path: Path) -> Any:
@@ -543,6 +635,8 @@ def reproduce(
     from anymix import reproduction  # takes scikit-learn along, which takes its time
 
     names = [w.value for w in What if w is not What.ALL] if what is What.ALL else [what.value]
+    for name in names:
+        _check_files({"--out": out / f"{name}.json"})
     summaries = {}
     for name in names:
         result: reproduction.Table | reproduction.Proposition1
