@@ -57,7 +57,7 @@ def adult(rows: int) -> Any:
 
 
 def narrow(rows: int) -> Any:
-    """Short numbers and words: 71 bytes a row, the hard case for memory."""
+    """Short numbers and words: 68 bytes a row, a hard case for memory."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, 5)).round(4)
     sex = rng.choice(["F", "M", "X"], rows, p=[0.55, 0.4, 0.05])

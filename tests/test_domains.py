@@ -1183,3 +1183,10 @@ def test_intercept_only() -> None:
         np.testing.assert_allclose(problem.losses([np.log(3)]), [np.log(4 / 3), np.log(4 / 3**0.5)])
         assert problem.at([0.0]).jacobian().tolist() == [[-0.5], [0.0]]
         assert problem.merged().losses([0.3]) == pytest.approx(problem.losses([0.3]))
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_targets_whose_squares_are_no_numbers_are_refused(size: float) -> None:
+    y = size * np.arange(4.0)
+    with pytest.raises(ValueError, match=r"y has values up to 3e[-+]\d+, whose squares.*divide y"):
+        LinearDomains(np.ones((4, 1)), y, [0, 0, 1, 1], SquaredError())

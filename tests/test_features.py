@@ -96,3 +96,28 @@ def test_columns_that_cannot_be_used_are_named() -> None:
     features, _ = Features.learn(pd.DataFrame({"x": [1.0, 2.0]}), ["x"])
     with pytest.raises(ValueError, match="column 'x' holds numbers in training but here one, two"):
         features.transform(pd.DataFrame({"x": ["one", "two"]}))
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-160, 1.0, 1e160, 1e300])
+def test_numbers_of_any_size_are_scaled(unit: float) -> None:
+    x = np.array([1.0, 2.0, 4.0, 5.0])
+    features, _ = Features.learn(pd.DataFrame({"x": unit * x}), ["x"])
+    X = features.transform(pd.DataFrame({"x": unit * x}))
+    np.testing.assert_allclose(X[:, 0], (x - 3) / np.sqrt(2.5), rtol=1e-12)
+
+
+def test_a_bad_cell_is_shown_and_infinity_is_refused_with_its_column() -> None:
+    features, _ = Features.learn(pd.DataFrame({"x": [1.0, 2.0]}), ["x"])
+    with pytest.raises(ValueError, match=r"column 'x' holds numbers in training but here oops;"):
+        features.transform(pd.DataFrame({"x": ["1.5", "oops", "-2"]}))
+    with pytest.raises(ValueError, match="column 'x' has infinite values"):
+        features.transform(pd.DataFrame({"x": [1.0, np.inf]}))
+
+
+def test_decimal_commas_are_guessed() -> None:
+    prices = [f"{k},{k % 7}" for k in range(300)]
+    _, notes = Features.learn(pd.DataFrame({"x": range(300), "price": prices}), ["x", "price"])
+    assert notes == [
+        "'price': left out, nearly every row has a value of its own: numbers with a decimal comma? "
+        "write a point"
+    ]

@@ -148,3 +148,95 @@ def test_a_missing_column_is_named_with_its_neighbour() -> None:
         column(EXPECTED, "citty")
     with pytest.raises(ValueError, match="no column 'zzz'; it has age, city, note, member"):
         column(EXPECTED, "zzz")
+
+
+IDS = [1234567890123456780, 1234567890123456781, -9000000000000000001]
+
+
+def test_whole_numbers_keep_every_digit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "CHUNK", 2)
+    expected = pd.DataFrame({"id": IDS, "beyond": [str(2**63 + i) for i in range(3)]})
+    expected.to_csv(tmp_path / "t.csv", index=False)
+    frame = read_table(tmp_path / "t.csv")
+    assert frame["id"].tolist() == IDS
+    assert frame["beyond"].tolist() == expected["beyond"].tolist()  # as strings
+    expected[["id"]].to_parquet(tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet")["id"].tolist() == IDS
+
+
+@pytest.mark.parametrize("gap", [0, 1, 3, 4, 5])
+def test_a_missing_number_wherever_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gap: int
+) -> None:
+    monkeypatch.setattr(tables, "CHUNK", 2)
+    cells = [str(k) for k in range(6)]
+    cells[gap] = ""
+    write(tmp_path / "t.csv", "x,y\n" + "".join(f"{cell},1\n" for cell in cells))
+    expected = [np.nan if k == gap else float(k) for k in range(6)]
+    np.testing.assert_array_equal(read_table(tmp_path / "t.csv")["x"], expected)
+
+
+@pytest.mark.parametrize("first", [0, 2, 4])
+def test_a_whole_chunk_of_missing_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    monkeypatch.setattr(tables, "CHUNK", 2)
+    missing = range(first, first + 2)
+    cells = ["?" if k in missing else str(k) for k in range(6)]
+    write(tmp_path / "t.csv", "x,y\n" + "".join(f"{cell},1\n" for cell in cells))
+    expected = [np.nan if k in missing else float(k) for k in range(6)]
+    np.testing.assert_array_equal(read_table(tmp_path / "t.csv")["x"], expected)
+
+
+def test_text_is_taken_as_written(tmp_path: Path) -> None:
+    cells = ["01", "1", "NA", "true", "?", "1.50", "None"]
+    write(tmp_path / "t.csv", "id,x\n" + "".join(f"{cell},1\n" for cell in [*cells, ""]))
+    frame = read_table(tmp_path / "t.csv", text=["id"])
+    assert frame["id"].tolist()[:-1] == cells
+    assert frame["id"].isna().tolist() == [False] * 7 + [True]
+    write(tmp_path / "whole.csv", "id,x\n10,1\n-2,1\n0,1\n")
+    assert read_table(tmp_path / "whole.csv", text=["id"])["id"].tolist() == [10, -2, 0]
+
+
+def test_none_is_a_word_and_the_signs_of_missing_are_those_documented(tmp_path: Path) -> None:
+    cells = ["None", "none", "Mild", "-", *tables.MISSING]
+    write(tmp_path / "t.csv", "x,y\n" + "".join(f"{cell},1\n" for cell in cells))
+    found = read_table(tmp_path / "t.csv")["x"]
+    assert found.isna().tolist() == [False] * 4 + [True] * len(tables.MISSING)
+    assert found.dropna().tolist() == cells[:4]
+
+
+@pytest.mark.parametrize("gap", ["FALSE", ""])
+def test_truth_values_keep_their_spelling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gap: str
+) -> None:
+    monkeypatch.setattr(tables, "CHUNK", 4)
+    cells = ["TRUE", gap, "TRUE", "FALSE", "TRUE", "unknown", "FALSE", "TRUE"]
+    write(tmp_path / "t.csv", "x,y\n" + "".join(f"{cell},1\n" for cell in cells))
+    found = read_table(tmp_path / "t.csv")["x"]
+    assert (
+        found.fillna("").tolist() == cells
+        if gap
+        else found.dropna().tolist() == [cell for cell in cells if cell]
+    )
+
+
+def test_parquet_of_decimals_lists_and_twins(tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    def saved(name: str, columns: list[Any], names: list[str]) -> Path:
+        parquet.write_table(pa.table(columns, names=names), tmp_path / name)
+        return tmp_path / name
+
+    prices = pa.array([1, 2, None], pa.decimal128(9, 2))
+    frame = read_table(saved("a.parquet", [prices, [[1], [2, 3], None]], ["price", "list"]))
+    np.testing.assert_array_equal(frame["price"], [1.0, 2.0, np.nan])
+    assert len(frame["list"].unique()) == 3
+    with pytest.raises(ValueError, match="two columns named 'a'"):
+        read_table(saved("b.parquet", [[1], [2]], ["a", "a"]))
+
+
+def test_an_encoding_that_is_not_the_files(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"t.csv is not UTF-16 .*BOM.*; pass its encoding"):
+        read_table(write(tmp_path / "t.csv", TEXT), encoding="utf-16")

@@ -118,8 +118,8 @@ def test_bad_files_of_mixtures(tmp_path: Path, content: str, message: str) -> No
     [
         ("all", "mixtures is 'all'; give simplex, data, chi2:2.0"),
         ("simplex:2", "mixtures is 'simplex:2'"),
-        ("chi2", "give a number, as in chi2:0.5"),
-        ("tv:x", "give a number, as in tv:0.5"),
+        ("chi2", "give a number, as in chi2:2.0"),
+        ("tv:x", "give a number, as in tv:0.2"),
         ("cvar:7", "alpha must be"),
         ("nowhere.json", "cannot be read as JSON"),
     ],
@@ -443,3 +443,43 @@ def test_a_table_of_predictions_is_audited() -> None:
 def test_bad_audits_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         audit_frame(small(gap=np.nan), ["d"], **options)
+
+
+def test_domains_are_as_written_but_for_whole_numbers() -> None:
+    frame = pd.DataFrame({"d": ["7", "7.0", "01", "1"], "k": [3, 1, 2, 10], "x": [7.0, None, 1, 2]})
+    assert domain_labels(frame, ["d"]).tolist() == ["7", "7", "01", "1"]
+    assert domain_labels(frame, ["k"]).tolist() == [3, 1, 2, 10]
+    assert domain_labels(frame, ["x"]).tolist() == ["7", "(missing)", "1", "2"]
+
+
+@pytest.mark.parametrize("make", [int, str])
+def test_too_many_domains_whatever_they_are(make: Any) -> None:
+    frame = pd.DataFrame({"d": [make(k) for k in range(1500)]})
+    with pytest.raises(ValueError, match=r"'d' has 1,500 different values; .* at most 1,000"):
+        domain_labels(frame, ["d"])
+
+
+def test_a_column_without_a_name_is_noted() -> None:
+    table = shop().rename(columns=lambda name: "Unnamed: 0" if name == "x" else name)
+    assert "Unnamed: 0" in table.columns
+    notes = fit_table(table, "bought", ["region"], gamma=0.01).notes
+    assert any("'Unnamed: 0': a column without a name" in note for note in notes)
+
+
+def test_kept_columns_may_come_from_another_frame() -> None:
+    table = shop()
+    model = fit_table(table, "bought", ["region"], gamma=0.01).model
+    written = pd.DataFrame({"x": [f"0{k}" for k in range(len(table))]})
+    found, _ = predict_table(model, table, ["x"], written)
+    assert found["x"].tolist() == written["x"].tolist()
+    assert found["prediction"].tolist() == model.predict(table).tolist()
+
+
+def test_the_classes_of_an_audit_are_named_as_text() -> None:
+    frame = pd.DataFrame({"y": [1, 2, 1, 2], "a": 0.8, "b": 0.1, "c": 0.1, "g": list("uuvv")})
+    found = audit_frame(
+        frame, ["g"], target="y", prediction=["a", "b", "c"], loss="log", classes=["1", "2", "3"]
+    )["a, b, c"]
+    np.testing.assert_allclose(found.domain_losses, -0.5 * np.log(0.8 * 0.1))
+    with pytest.raises(ValueError, match="classes are .*low.*, but the target's numbers"):
+        audit_frame(frame, ["g"], target="y", prediction=["a", "b"], classes=["low", "high"])

@@ -9,6 +9,7 @@ other frame with the same columns.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,11 +84,23 @@ class Category:
 def numbers_of(name: str, column: Any) -> Array:
     """A copy of the column as float64."""
     if column.dtype.kind not in "iufb":
-        levels = [str(v) for v in column.dropna().unique()[:3]]
+        levels = [str(v) for v in column.dropna().unique() if not _is_number(str(v))]
         raise ValueError(
-            f"column {name!r} holds numbers in training but here {', '.join(levels)}; correct them"
+            f"column {name!r} holds numbers in training but here {', '.join(levels[:3])}; correct "
+            "or empty such cells"
         )
-    return np.array(column.to_numpy(dtype=np.float64, na_value=math.nan))
+    x = np.array(column.to_numpy(dtype=np.float64, na_value=math.nan))
+    if np.isinf(x).any():
+        raise ValueError(f"column {name!r} has infinite values; correct them or leave them empty")
+    return x
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def level_codes(column: Any) -> tuple[NDArray[np.intp], list[str]]:
@@ -185,7 +198,9 @@ def _learn(name: str, column: Any) -> tuple[Number | Category | None, str]:
     if len(order) == 1:
         return None, f"{name!r}: left out, it is constant"
     if len(order) > MOST_LEVELS and counts[order[0]] < 3:
-        return None, f"{name!r}: left out, nearly every row has a value of its own"
+        comma = all(re.fullmatch(r"[-+]?\d+,\d+", names[k]) for k in order[:100])
+        hint = ": numbers with a decimal comma? write a point" if comma else ""
+        return None, f"{name!r}: left out, nearly every row has a value of its own{hint}"
     levels = sorted(names[k] for k in order[:MOST_LEVELS])
     notes = [f"{some}, a level of their own"] if missing else []
     if len(order) > MOST_LEVELS:
@@ -196,11 +211,10 @@ def _learn(name: str, column: Any) -> tuple[Number | Category | None, str]:
 
 def _learn_number(name: str, column: Any, has_missing: bool) -> Number | None:
     x = numbers_of(name, column)
-    if np.isinf(x).any():
-        raise ValueError(f"column {name!r} has infinite values; correct them or leave them empty")
     median = float(np.nanmedian(x))
     x[np.isnan(x)] = median
-    scale = float(x.std())
-    if scale <= 1e-12 * float(np.abs(x).max()):
+    unit = float(np.abs(x).max()) or 1.0
+    x /= unit  # squares of 1e200 or 1e-200 are no numbers
+    if float(x.std()) <= 1e-12:
         return Number(name, median, median, 1.0, True) if has_missing else None
-    return Number(name, median, float(x.mean()), scale, has_missing)
+    return Number(name, median, unit * float(x.mean()), unit * float(x.std()), has_missing)

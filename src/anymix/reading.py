@@ -150,7 +150,7 @@ def targets(
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """y as numbers, or as codes of its sorted classes for the losses of classification."""
     if not isinstance(loss, CrossEntropy | Hinge):
-        return numbers("y", y, n), None
+        return _moderate(numbers("y", y, n)), None
     names, codes = encode("y", y, n)
     if classes is not None:
         names, codes = _place_among(names, codes, encode("classes", classes, np.size(classes))[0])
@@ -162,6 +162,16 @@ def targets(
     if isinstance(loss, Hinge) and len(names) > 2:
         raise ValueError(f"y has {len(names)} classes; the hinge loss takes two: use CrossEntropy")
     return (codes.astype(np.int8) if len(names) == 2 else codes), names
+
+
+def _moderate(y: Array) -> Array:
+    """Refuse numbers whose squares are infinite or zero."""
+    most = float(np.max(np.abs(y), initial=0.0))
+    if most > 1e150 or 0 < most < 1e-150:
+        raise ValueError(
+            f"y has values up to {most:.0e}, whose squares are no numbers; divide y by {most:.0e}"
+        )
+    return y
 
 
 def _place_among(

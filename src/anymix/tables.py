@@ -12,6 +12,7 @@ import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,36 +23,63 @@ __all__ = ["column", "pandas", "read_table"]
 
 CHUNK = 20_000  # rows read at a time
 MANY_LEVELS = 5_000  # a column of more is names or numbers of records, not categories
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
 
 
-def read_table(path: str | Path, *, encoding: str = "utf-8", keep: Sequence[str] = ()) -> Any:
+def read_table(
+    path: str | Path,
+    *,
+    encoding: str = "utf-8",
+    keep: Sequence[str] = (),
+    text: Sequence[str] = (),
+) -> Any:
     """A CSV, TSV or Parquet file, gzipped or not, as a pandas frame of numbers and categories.
 
-    A column is numbers if all its entries are; empty cells, NA, NaN, null and ? are missing.
-    Columns of more than 5,000 different strings are left out unless `keep` names them; their names
-    are in `frame.attrs["left_out"]`. Read in pieces: the memory needed is that of the result.
+    A column is numbers if all its entries are; empty cells, NA, N/A, NaN, null and ? are missing.
+    Columns of more than 5,000 different strings are left out unless `keep` or `text` names them;
+    their names are in `frame.attrs["left_out"]`. Those of `text` are taken as written: 01 is not 1,
+    and only an empty cell is missing. Read in pieces: the memory needed is that of the result.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "people.csv"
-    ...     _ = file.write_text("age,city\\n31,Oslo\\n?,Rome\\n")
-    ...     frame = read_table(file)
-    >>> frame["age"].tolist(), frame["city"].tolist()
-    ([31.0, nan], ['Oslo', 'Rome'])
+    ...     _ = file.write_text("age,city,zip\\n31,Oslo,0150\\n?,Rome,NA\\n")
+    ...     frame = read_table(file, text=["zip"])
+    >>> frame["age"].tolist(), frame["city"].tolist(), frame["zip"].tolist()
+    ([31.0, nan], ['Oslo', 'Rome'], ['0150', 'NA'])
     """
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path} is not a file; give the path of a CSV, TSV or Parquet file")
-    strings: set[str] = set()
+    named = {*keep, *text}
+    if _kind(path) == "parquet":
+        return _frame(path, _parquet_rows(path), _parquet_chunks(path), named)
+    layout = _check_lines(path, encoding)
+    strings = set(text)
     while True:
         try:
-            return _frame(path, *_source(path, encoding, strings), keep)
-        except _MixedError as error:  # seen late: read that column as strings from the start
-            strings.add(str(error))
+            return _frame(
+                path, layout.n, _text_chunks(path, layout, encoding, strings, text), named
+            )
+        except _MisreadError as error:  # read those columns as strings from the start
+            strings |= error.columns
 
 
-class _MixedError(Exception):
-    """A column whose chunks are of two types."""
+class _MisreadError(Exception):
+    """Columns that are to be read as strings after all."""
+
+    def __init__(self, *columns: str) -> None:
+        super().__init__(*columns)
+        self.columns = set(columns)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What a look at all lines of a text file tells."""
+
+    separator: str
+    names: list[str]
+    n: int  # rows
 
 
 def pandas() -> Any:
@@ -65,23 +93,22 @@ def pandas() -> Any:
     return pd
 
 
-def _source(path: Path, encoding: str, strings: set[str]) -> tuple[int, Iterator[Any]]:
-    """Number of rows, and the rows in chunks."""
+def _kind(path: Path) -> str:
     kind = "".join(path.suffixes[-2:]).lower().removesuffix(".gz").split(".")[-1]
     if kind in ("parquet", "pq"):
-        return _parquet_rows(path), _parquet_chunks(path)
+        return "parquet"
     if kind not in ("csv", "tsv", "tab", "txt"):
         raise ValueError(
             f"{path} is of no known kind; files that end in .csv, .tsv, .txt (each also with .gz) "
             "or .parquet can be read"
         )
-    separator, n = _check_lines(path, encoding)
-    return n, _text_chunks(path, separator, encoding, strings)
+    return "text"
 
 
 def _parquet_rows(path: Path) -> int:
     with _parquet(path) as file:
         n = int(file.metadata.num_rows)
+        _refuse_twins(path, file.schema_arrow.names)
     if n == 0:
         raise ValueError(f"{path} has columns but no rows; add some")
     return n
@@ -90,7 +117,8 @@ def _parquet_rows(path: Path) -> int:
 def _parquet_chunks(path: Path) -> Iterator[Any]:
     with _parquet(path) as file:
         for batch in file.iter_batches(batch_size=CHUNK):
-            yield batch.to_pandas()
+            decimals = [f.name for f in batch.schema if "decimal" in str(f.type)]
+            yield batch.to_pandas().astype(dict.fromkeys(decimals, np.float64))
 
 
 @contextmanager
@@ -108,17 +136,32 @@ def _parquet(path: Path) -> Iterator[Any]:
         raise ValueError(f"{path} is no Parquet file ({reason}); write it anew") from None
 
 
-def _text_chunks(path: Path, separator: str, encoding: str, strings: set[str]) -> Iterator[Any]:
-    yield from pandas().read_csv(
+def _text_chunks(
+    path: Path, layout: _Layout, encoding: str, strings: set[str], text: Sequence[str]
+) -> Iterator[Any]:
+    with pandas().read_csv(
         path,
-        sep=separator,
+        sep=layout.separator,
         chunksize=CHUNK,
         dtype=dict.fromkeys(strings, str),
-        na_values=["?"],
+        keep_default_na=False,
+        na_values={name: [""] if name in text else MISSING for name in layout.names},
         skipinitialspace=True,
         low_memory=False,  # else one chunk may have several types
         encoding="utf-8-sig" if encoding == "utf-8" else encoding,
-    )
+    ) as reader:
+        for chunk in reader:
+            misread = [name for name in chunk.columns if _is_misread(chunk[name])]
+            if misread:
+                raise _MisreadError(*misread)
+            yield chunk
+
+
+def _is_misread(values: Any) -> bool:
+    """Truth values, whose spelling is lost, and whole numbers beyond 63 bits."""
+    if values.dtype.kind in "bu":
+        return True
+    return values.dtype == object and any(isinstance(v, bool) for v in values.unique())
 
 
 @contextmanager
@@ -134,6 +177,8 @@ def _text(path: Path, encoding: str) -> Iterator[IO[str]]:
             f"{path} is not {encoding.upper()} (byte 0x{error.object[error.start]:02x}: "
             f"{error.reason}); pass its encoding, say --encoding latin-1, or convert it"
         ) from None
+    except UnicodeError as error:
+        raise ValueError(f"{path} is not {encoding.upper()} ({error}); pass its encoding") from None
     except LookupError:
         raise ValueError(
             f"encoding is {encoding!r}, which Python does not know; try utf-8"
@@ -142,8 +187,8 @@ def _text(path: Path, encoding: str) -> Iterator[IO[str]]:
         raise ValueError(f"{path} is a damaged gzip file ({error}); compress it anew") from None
 
 
-def _check_lines(path: Path, encoding: str) -> tuple[str, int]:
-    """The separator and the number of rows.
+def _check_lines(path: Path, encoding: str) -> _Layout:
+    """The separator, the columns and the number of rows.
 
     Refuses what pandas would silently repair: rows too short, two columns of one name.
     """
@@ -155,7 +200,9 @@ def _check_lines(path: Path, encoding: str) -> tuple[str, int]:
         file.seek(0)
         lines = csv.reader(file, delimiter=separator, skipinitialspace=True)
         try:
-            return separator, _check_rows(path, lines)
+            names = [name or f"Unnamed: {i}" for i, name in enumerate(next(lines))]  # as pandas
+            _refuse_twins(path, names)
+            return _Layout(separator, names, _check_rows(path, lines, len(names)))
         except csv.Error as error:
             raise ValueError(
                 f"{path}, line {lines.line_num}: {error}; look for a quote that is not closed, or "
@@ -163,12 +210,14 @@ def _check_lines(path: Path, encoding: str) -> tuple[str, int]:
             ) from None
 
 
-def _check_rows(path: Path, lines: Any) -> int:
-    names = next(lines)
+def _refuse_twins(path: Path, names: list[str]) -> None:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise ValueError(f"{path} has two columns named {twice[0]!r}; rename one of them")
-    width, n = len(names), 0
+
+
+def _check_rows(path: Path, lines: Any, width: int) -> int:
+    n = 0
     for row in lines:
         if len(row) != width and row:
             raise ValueError(
@@ -181,7 +230,7 @@ def _check_rows(path: Path, lines: Any) -> int:
     return n
 
 
-def _frame(path: Path, n: int, chunks: Iterator[Any], keep: Sequence[str]) -> Any:
+def _frame(path: Path, n: int, chunks: Iterator[Any], keep: set[str]) -> Any:
     """The chunks as one frame, with room for n rows from the start."""
     columns: dict[str, _Column] = {}
     left_out: set[str] = set()
@@ -206,38 +255,55 @@ class _Column:
         self.name, self.n, self.filled = name, n, 0
         self.values: NDArray[Any] | None = None  # made when the first value tells the type
         self.known: dict[str, int] = {}
-        self.whole = True
 
     def add(self, chunk: Any) -> None:
         rows = slice(self.filled, self.filled + len(chunk))
         self.filled = rows.stop
-        if chunk.isna().all():
+        empty, kind = bool(chunk.isna().all()), chunk.dtype.kind
+        if self.values is None and not empty:
+            self.values = self._room(kind, rows.start)
+        elif self.values is not None and self.values.dtype.kind == "i" and (empty or kind == "f"):
+            self.values = self.values.astype(np.float64)  # which can say that one is missing
+            self.values[rows.start :] = np.nan
+        if self.values is None or empty:
             return
-        numeric = chunk.dtype.kind in "iuf"
-        if self.values is None:
-            self.values = np.full(self.n, np.nan) if numeric else np.full(self.n, -1, np.int32)
-        if numeric != (self.values.dtype.kind == "f"):
-            raise _MixedError(self.name)
-        self.values[rows] = chunk.to_numpy(np.float64) if numeric else self._codes(chunk)
-        self.whole &= chunk.dtype.kind in "iu"
+        if (kind in "iuf") == (self.values.dtype == np.int32):
+            raise _MisreadError(self.name)
+        self.values[rows] = chunk.to_numpy() if kind in "iuf" else self._codes(chunk)
+
+    def _room(self, kind: str, start: int) -> NDArray[Any]:
+        """For all rows; those before `start` are missing."""
+        if kind in "iu" and start == 0:
+            return np.zeros(self.n, dtype=np.int64)
+        return np.full(self.n, np.nan) if kind in "iuf" else np.full(self.n, -1, np.int32)
 
     def _codes(self, chunk: Any) -> NDArray[np.int32]:
-        codes, distinct = pandas().factorize(chunk)
+        try:
+            codes, distinct = pandas().factorize(chunk)
+        except TypeError:  # lists, say, which are as good as their text
+            codes, distinct = pandas().factorize(chunk.map(str))
         places = [self.known.setdefault(str(v), len(self.known)) for v in distinct]
         return np.asarray(np.array([*places, -1], dtype=np.int32)[codes])
 
     def finished(self) -> Any:
-        """Whole numbers as such; strings as categories, sorted."""
+        """Numbers as they are; strings as categories, sorted, or as the whole numbers they say."""
         if self.values is None:
             return np.full(self.filled, np.nan)
         values = self.values[: self.filled]
-        if values.dtype.kind == "f":
-            some_missing = not self.whole or bool(np.isnan(values).any())
-            return values if some_missing else values.astype(np.int64)
+        if values.dtype != np.int32:
+            return values
+        if all(_is_whole(level) for level in self.known) and values.min() >= 0:
+            return np.array([int(level) for level in self.known])[values]
         levels = sorted(self.known)
         place = np.full(len(levels) + 1, -1, dtype=np.int32)
         place[[self.known[level] for level in levels]] = np.arange(len(levels))
         return pandas().Categorical.from_codes(place[values], categories=levels)
+
+
+def _is_whole(level: str) -> bool:
+    """Whether these are the digits in which Python, too, would write a number of 64 bits."""
+    digits = level.removeprefix("-")
+    return digits.isdecimal() and len(digits) < 19 and str(int(level)) == level
 
 
 def column(frame: Any, name: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -66,15 +67,21 @@ def domain_labels(frame: Any, names: Sequence[str]) -> NDArray[Any]:
 
 
 def _domain_column(name: str, values: Any) -> NDArray[Any]:
+    distinct = values.nunique()
+    if distinct > MOST_DOMAINS:
+        raise ValueError(
+            f"column {name!r} has {distinct:,} different values; a domain or class column has at "
+            f"most {MOST_DOMAINS:,}: group its values first"
+        )
     if values.dtype.kind in "iu" and not values.isna().any():
         return np.asarray(values.to_numpy(dtype=np.int64))
     codes, names = level_codes(values)
-    if len(names) > MOST_DOMAINS + 1:
-        raise ValueError(
-            f"column {name!r} has {len(names) - 1:,} different values; a domain column has at most "
-            f"{MOST_DOMAINS:,}: group its values first"
-        )
-    return np.array(names, dtype=object)[codes]
+    return np.array([_plain(level) for level in names], dtype=object)[codes]
+
+
+def _plain(level: str) -> str:
+    """7.0, as whole numbers are written beside a missing one, is 7."""
+    return re.sub(r"^(-?(0|[1-9]\d*))\.0+$", r"\1", level)
 
 
 def merge_small(labels: NDArray[Any], min_rows: int) -> tuple[NDArray[Any], list[str]]:
@@ -111,7 +118,8 @@ def mixture_set(text: str, names: Iterable[Any], sizes: Any) -> MixtureSet:
         try:
             value = float(number)
         except ValueError:
-            raise ValueError(f"mixtures is {text!r}; give a number, as in {kind}:0.5") from None
+            example = {"chi2": "chi2:2.0", "cvar": "cvar:0.3", "tv": "tv:0.2"}[kind]
+            raise ValueError(f"mixtures is {text!r}; give a number, as in {example}") from None
         made: dict[str, Callable[[], MixtureSet]] = {
             "chi2": lambda: Chi2Ball(m, value),
             "cvar": lambda: cvar(m / m.sum(), value),
@@ -315,7 +323,7 @@ class _Rows:
 
 
 def _take(X: Any, part: Part) -> Any:
-    """Rows of X; a stretch of a CSR matrix is not copied."""
+    """Rows of X; a stretch of a CSR matrix is not copied if it has half of the entries or more."""
     if not (isinstance(part, slice) and sparse.issparse(X)):
         return X[part]
     start, stop, _ = part.indices(X.shape[0])
@@ -378,6 +386,11 @@ def fit_table(
     names = [name for name in frame.columns if name not in used]
     features, more = Features.learn(frame, names)
     notes += [f"{name!r}: left out, too many values" for name in left_out if name not in used]
+    notes += [
+        f"{name!r}: a column without a name; if it only counts the rows, leave it out (--drop)"
+        for name in names
+        if str(name).startswith("Unnamed: ")
+    ]
     notes += more + [f"domain {name!r}: too small, now in {OTHER!r}" for name in merged]
     n, sizes = len(rows.y), np.bincount(rows.d)
     if test is None:
@@ -462,7 +475,7 @@ def _labelled(
 
 
 def _small(count: int) -> Any:
-    """The type of so many codes that takes least room."""
+    """A small type for so many codes."""
     return np.int16 if count < 2**15 else np.int32
 
 
@@ -566,8 +579,12 @@ def _spaced(these: NDArray[np.bool_], share: float) -> Rows:
 # Predicting and auditing -----------------------------------------------------------------------
 
 
-def predict_table(model: TableModel, frame: Any, keep: Sequence[str] = ()) -> tuple[Any, list[str]]:
+def predict_table(
+    model: TableModel, frame: Any, keep: Sequence[str] = (), kept: Any = None
+) -> tuple[Any, list[str]]:
     """A frame of the columns to keep, `prediction` and the classes' probabilities; and notes.
+
+    `kept` is another frame of the same rows to take the columns to keep from.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"c": list("uv") * 20, "d": list("aabb") * 10, "y": list("ny") * 20})
@@ -578,14 +595,15 @@ def predict_table(model: TableModel, frame: Any, keep: Sequence[str] = ()) -> tu
     >>> notes
     ["'c': 1 level(s) that the training had not, such as 'w'"]
     """
-    kept = {name: column(frame, name) for name in keep}
+    source = frame if kept is None else kept
+    beside = {name: column(source, name) for name in keep}
     notes = model.features.unseen(frame)
     if model.classes is None:
-        return pandas().DataFrame(kept | {"prediction": model.predict(frame)}), notes
+        return pandas().DataFrame(beside | {"prediction": model.predict(frame)}), notes
     P = model.predict_proba(frame)
     said = {"prediction": model.classes[np.argmax(P, axis=1)]}
     shares = {f"probability of {name}": P[:, k] for k, name in enumerate(model.classes.tolist())}
-    return pandas().DataFrame(kept | said | shares), notes
+    return pandas().DataFrame(beside | said | shares), notes
 
 
 def audit_frame(
@@ -599,10 +617,12 @@ def audit_frame(
     loss: str | None = None,
     mixtures: str = "simplex",
     confidence: float = 0.95,
+    classes: Sequence[str] | None = None,
 ) -> dict[str, Audit]:
     """Audits of a table's predictions (or losses), by the names of their columns.
 
     `against` is another model's column; its audit comes first, as the one to compare with.
+    `classes` are the names of the classes, in the order of the columns of probabilities.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"y": [1, 0, 1], "new": [1, 0, 0], "old": [0, 0, 0], "g": list("aab")})
@@ -616,6 +636,7 @@ def audit_frame(
     names, codes = encode("domains", domain_labels(frame, domains), len(frame))
     Λ = mixture_set(mixtures, names.tolist(), np.bincount(codes))
     y = None if target is None or losses is not None else _entries(frame, [target])
+    known = None if classes is None or y is None else _like(classes, y)
     models = [[against]] if against is not None else []
     models.append([losses] if losses is not None else list(prediction))
     return {
@@ -626,9 +647,22 @@ def audit_frame(
             loss=loss,
             mixtures=Λ,
             confidence=confidence,
+            classes=known,
         )
         for columns in models
     }
+
+
+def _like(classes: Sequence[str], y: NDArray[Any]) -> list[Any]:
+    """The classes as numbers where the target's are."""
+    if y.dtype.kind not in "iuf":
+        return list(classes)
+    try:
+        return [float(name) for name in classes]
+    except ValueError as error:
+        raise ValueError(
+            f"classes are {list(classes)}, but the target's numbers: {error}"
+        ) from None
 
 
 def _entries(frame: Any, names: Sequence[str]) -> NDArray[Any]:
