@@ -181,6 +181,38 @@ def test_agnostic_loss_is_that_of_a_linear_program(name: str) -> None:
         assert found.pooled_loss == pytest.approx(REFERENCE @ means)
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", SETS)
+def test_ends_without_limit_count_only_where_a_mixture_has_the_domain(name: str, seed: int) -> None:
+    """Two domains have one row, which tells nothing; the reference is a program without them."""
+    mixtures, constraints = SETS[name]
+    alone = rng(seed).permutation(p)[:2]
+    counts = np.where(np.isin(np.arange(p), alone), 1, 12)
+    d = np.repeat(np.arange(p), counts)
+    losses = 3 * rng(seed).normal(size=len(d)) - d
+    target = mixtures(SIZES) if callable(mixtures) else mixtures
+    low, high = audit(None, losses, d, mixtures=target).agnostic_interval
+    sure = audit(None, losses, d, confidence=1 - 0.05 / p).intervals
+    assert np.isinf(sure[alone]).all()
+    lows = np.where(np.isinf(sure[:, 0]), 0.0, sure[:, 0])
+    # -inf of cvxpy: no mixture of the set does without the two
+    expected = linear_program(lows, lambda m: [*constraints(m), m[alone] == 0])
+    assert low == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    assert high == math.inf  # every set here has a mixture with one of the two
+
+
+def test_a_domain_that_no_mixture_has_does_not_count() -> None:
+    losses = np.append(rng().exponential(size=50) + 5, 0.1)
+    d = ["a"] * 50 + ["b"]
+    sure = audit(None, losses[:50], confidence=0.975).intervals[0]
+    found = audit(None, losses, d, mixtures=ax.Point([1, 0]))
+    np.testing.assert_allclose(found.agnostic_interval, sure)
+    found = audit(None, losses, d)  # any mixture: at least that of a, but b may be anything
+    np.testing.assert_allclose(found.agnostic_interval, [sure[0], math.inf])
+    found = audit(None, losses, d, mixtures=ax.Point([0.9, 0.1]))
+    assert found.agnostic_interval == (-math.inf, math.inf)
+
+
 # Reading ----------------------------------------------------------------------------------------
 
 
@@ -300,6 +332,17 @@ def test_probabilities_may_be_rounded_as_float32() -> None:
         audit([1, 0], [1.00001, 0.5])
     with pytest.raises(ValueError, match=r"from -1e-05 to 1\.00001, which are no probabilities"):
         audit([1, 0], [[-0.00001, 1.00001], [0.5, 0.5]])
+
+
+def test_given_losses_are_shares_of_errors_if_they_are_said_to_be() -> None:
+    wrong = np.array([0, 1, 1, 0, 0, 0])
+    assert audit(None, wrong == 1).loss_title == "0-1 loss"
+    labels = audit(np.zeros(6, dtype=int), wrong)
+    for found in (audit(None, wrong == 1), audit(None, wrong, loss="zero_one")):
+        np.testing.assert_array_equal(found.intervals, labels.intervals)
+    assert audit(None, wrong).loss == "loss"
+    with pytest.raises(ValueError, match=r"'zero_one', but y_pred has the loss 0\.3; give 0 for"):
+        audit(None, [0, 1, 0.3], loss="zero_one")
 
 
 def same(a: Audit, b: Audit) -> bool:
@@ -426,7 +469,9 @@ def test_dict_is_strict_json(found: Audit) -> None:
     alone = audit([1, 0], [0.9, 0.4], ["a", "b"]).to_dict()
     json.dumps(alone, allow_nan=False)
     assert alone["domains"][0]["auc"] is None
-    assert alone["agnostic_interval"][1] is None
+    endless = audit([1.5, 0], [0.9, 0.4], ["a", "b"]).to_dict()
+    json.dumps(endless, allow_nan=False)
+    assert endless["agnostic_interval"][1] is None
 
 
 def test_tables_show_names_as_they_are(found: Audit) -> None:
@@ -479,7 +524,7 @@ def test_comparison_is_the_difference_of_two_audits() -> None:
     text = found.summary()
     assert "the loss of b is 0.1250 more than that of a (0.9500 against 0.8250)" in text
     assert "on the worst mixture it is 1.9000 less (1.1000, 95% interval" in text
-    assert "against 3.0000, -inf to inf)." in text  # one row
+    assert f"against 3.0000, {a.agnostic_interval[0]:.4f} to inf)." in text  # one row
     assert "Few rows, so little is known: 'x' (3), 'y' (1)." in text
     assert "pays most is 'x': 1.0000 more" in text
     assert "+1.0000" in shown(found)
@@ -524,6 +569,17 @@ def test_intervals_of_differences_cover() -> None:
     found = compare(audit(y, 1 - (both | only_a), d), audit(y, 1 - (both | only_b), d))
     low, high = found.difference_intervals.T
     assert np.mean((low <= 0.07) & (high >= 0.07)) == pytest.approx(0.95, abs=0.02)
+
+
+def test_equal_differences_bound_the_share_of_others() -> None:
+    """Twenty rows on which two models agree: 0.025 = (1 − share)²⁰, each worth ±1 at most."""
+    y, d = [0, 1] * 20, ["x", "y"] * 20
+    a, b = audit(y, [0] * 40, d), audit(y, [0, 1] * 10 + [0, 0] * 10, d)
+    found = compare(a, b).difference_intervals
+    np.testing.assert_allclose(found[0], np.array([-1, 1]) * (1 - 0.025 ** (1 / 20)))
+    assert -1 <= found[1, 0] < found[1, 1] < 0
+    values = audit(np.arange(40) + 0.5, np.arange(40), d)
+    assert np.isinf(compare(values, values).difference_intervals).all()
 
 
 def test_a_row_in_two_domains_is_paired_in_both() -> None:

@@ -9,6 +9,7 @@ from scipy.stats import binomtest, ttest_1samp
 
 import anymix as ax
 from anymix.auditing import audit
+from anymix.intervals import mean
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -78,7 +79,7 @@ def test_intervals_of_skewed_losses_cover_and_are_not_students(n: int) -> None:
 @pytest.mark.parametrize("n", [12, 200])
 def test_exact_interval_of_a_share_covers_at_least(n: int, share: float) -> None:
     wrong = rng(n).random(DRAWS * n) < share
-    found = audit(None, wrong.astype(float), draws(n))
+    found = audit(None, wrong, draws(n))
     assert covered(found.intervals, share) >= LEVEL - 0.02
 
 
@@ -119,7 +120,7 @@ def test_a_share_has_the_interval_of_clopper_and_pearson(wrong: int, n: int) -> 
     np.testing.assert_allclose(
         found.metric_intervals["accuracy"][0], [1 - exact[1], 1 - exact[0]], atol=1e-12
     )
-    given = audit(None, [1.0] * wrong + [0.0] * (n - wrong))
+    given = audit(None, [1.0] * wrong + [0.0] * (n - wrong), loss="zero_one")
     np.testing.assert_allclose(given.intervals[0], exact, atol=1e-12)
 
 
@@ -152,7 +153,46 @@ def test_auc_of_one_positive_is_unknown_and_of_none_undefined() -> None:
 
 
 def test_one_row_has_the_widest_interval() -> None:
-    found = audit([1, 1, 0], [0.5, 0.9, 0.2], ["a", "b", "b"])
-    assert found.intervals[0].tolist() == [0, math.inf]
+    found = audit([1.5, 1, 0], [0.5, 0.9, 0.2], ["a", "b", "b"], loss="absolute")
+    np.testing.assert_allclose(found.intervals[0], [0.025, math.inf])  # P(X ≥ 40 E X) ≤ 1/40
     assert found.agnostic_interval[1] == math.inf
     assert audit(None, [3.0], ["a"]).intervals.tolist() == [[-math.inf, math.inf]]
+
+
+def test_a_perfect_regression_is_no_share() -> None:
+    y, d = np.arange(40) * 1000.5, np.repeat(["a", "b"], 20)
+    found = audit(y, y, d)
+    for ends in (found.intervals, *found.metric_intervals.values()):
+        assert ends.tolist() == [[0, math.inf]] * 2
+    off_by_one = audit(y, y + (np.arange(40) % 2), d, loss="absolute")  # errors of 0 and 1
+    students = ttest_1samp(np.arange(20) % 2, 0).confidence_interval(0.95)
+    students_ends = np.array([students.low, students.high], dtype=np.float64)
+    np.testing.assert_allclose(off_by_one.intervals[0], students_ends)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 100])
+def test_equal_numbers_bound_the_share_of_others(n: int) -> None:
+    others = binomtest(0, n).proportion_ci(0.95).high
+    for c, least, most in ((0.1, 0.0, 36.0), (0.1, 0.0, math.inf), (-2.0, -math.inf, 5.0)):
+        found = mean(np.full(n, c), 0.95, least, most)  # 0.1 + 0.1 + 0.1 is not 0.3
+        assert found.value == c
+        assert found.low == pytest.approx(c - others * (c - least))
+        assert found.high == pytest.approx(c + others * (most - c))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 50])
+def test_equal_numbers_cover_where_it_is_hardest(n: int) -> None:
+    """All mass is at 0 or 1: with a share of P(1) = μ, a draw sees 1 only in μⁿ of all cases."""
+    low = mean(np.ones(n), 0.95, least=0.0).low
+    missed = [mu**n for mu in np.linspace(0, 1, 1001) if mu < low]
+    assert 0.02 < max(missed) <= 0.025
+
+
+@pytest.mark.parametrize("n", [5, 20])
+def test_a_rare_error_is_allowed_for_where_none_was_seen(n: int) -> None:
+    """y happens with q = 0.02, as said: most draws see equal losses, well below the mean H(q)."""
+    y = rng(n).random(DRAWS * n) < 0.02
+    assert np.mean(~y.reshape(DRAWS, n).any(axis=1)) > 0.6
+    found = audit(y, np.full(DRAWS * n, 0.02), draws(n))
+    entropy = -0.02 * math.log(0.02) - 0.98 * math.log(0.98)
+    assert covered(found.intervals, entropy) >= LEVEL

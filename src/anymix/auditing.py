@@ -3,7 +3,7 @@
     L_k = mean loss on domain k,    agnostic loss = max_{λ∈Λ} Σ_k λ_k L_k
 
 Every number comes with a confidence interval of `intervals`: a share for accuracy and 0-1 loss, a
-mean for log loss, squared and absolute error and given losses (RMSE by its root), and those of AUC
+mean for log loss, squared and absolute error and other losses (RMSE by its root), and those of AUC
 and calibration error. Each is about one domain alone; only `agnostic_interval` is about all of them
 at once.
 """
@@ -35,6 +35,7 @@ Rows = NDArray[np.intp]
 __all__ = ["Audit", "Comparison", "audit", "compare"]
 
 FEW_ROWS = 30  # domains below it are named in the summary
+FLOOR = float(np.finfo(np.float64).eps)  # of probabilities in log losses
 ROUNDING = 1e-6  # probabilities of a float32 softmax may be this much below 0 or above 1
 KINDS = {"zero_one": "labels", "log": "probabilities", "squared": "values", "absolute": "values"}
 LOSS_TITLES = {
@@ -204,7 +205,8 @@ def audit(
         one column); each combination that occurs is a domain, however small.
     loss : "zero_one" (labels, or the most probable class), "log" (probabilities, cut at 2e-16 as
         scikit-learn does), "squared" (½ (z − y)², as in AgnosticRegressor) or "absolute"; None is
-        the one that fits. With y_true=None, the name to show.
+        the one that fits. With y_true=None, the name to show; "zero_one" (or booleans) says that
+        the losses are errors, 0 or 1, whose mean is a share.
     mixtures : Λ: a MixtureSet, a function of the domains' sizes that gives one, or None for any
         mixture (the simplex).
     classes : the classes in the order of the columns of y_pred, needed when y_true lacks some of
@@ -228,7 +230,7 @@ def audit(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence is {confidence}; give one inside (0, 1), such as 0.95")
     kind, loss, row_losses, others = _measures(y_true, y_pred, loss, classes)
-    measures = {"loss": _mean_of(row_losses, -math.inf if kind == "losses" else 0.0), **others}
+    measures = {"loss": _measure_of(kind, loss, row_losses), **others}
     n = _count(y_pred)
     domains, n_empty_cells = _domains(domains, sensitive_features, n)
     parts = rows_of_domains(domains, n)  # name: rows
@@ -277,10 +279,19 @@ def _target(mixtures: Mixtures, sizes: NDArray[np.int64]) -> MixtureSet:
 
 
 def _worst(target: MixtureSet, ends: Array) -> float:
-    """max_{λ∈Λ} ⟨λ, ends⟩: greater ends, greater maximum, so intervals carry over."""
-    if not np.all(np.isfinite(ends)):
-        return float(ends[~np.isfinite(ends)][0])
-    return float(target.maximize(ends) @ ends)
+    """max_{λ∈Λ} ⟨λ, ends⟩ with 0·∞ = 0: greater ends, greater maximum, so intervals carry over.
+
+    An end of ∞ counts if some mixture has the domain, one of −∞ only if every mixture has it.
+    """
+    unknown = np.isinf(ends)
+    if not unknown.any():
+        return float(target.maximize(ends) @ ends)
+    low, width = (0.0, 1.0) if unknown.all() else (ends[~unknown].min(), np.ptp(ends[~unknown]))
+    best = target.maximize(np.where(unknown, -1e6, (ends - low) / (width or 1.0)))  # without them
+    share = (target.maximize(unknown) if ends.max() == math.inf else best) @ unknown
+    if share > 1e-9:
+        return float(ends[unknown][0])
+    return float(best @ np.where(unknown, 0.0, ends))
 
 
 # Reading ---------------------------------------------------------------------------------------
@@ -357,7 +368,14 @@ def _measures(
         raise ValueError("y_pred has no rows; give a prediction for each row")
     if y_true is None:
         losses = numbers("y_pred", y_pred, _count(y_pred))
-        return "losses", loss or "loss", losses, {}
+        loss = loss or ("zero_one" if np.asarray(y_pred).dtype == bool else "loss")
+        other = losses[(losses != 0) & (losses != 1)]
+        if loss == "zero_one" and len(other):
+            raise ValueError(
+                f"loss is 'zero_one', but y_pred has the loss {other[0]:.4g}; give 0 for right and "
+                "1 for wrong, or another name"
+            )
+        return "losses", loss, losses, {}
     if loss is not None and loss not in KINDS:
         raise ValueError(
             f"loss is {loss!r}; give one of {', '.join(map(repr, KINDS))}, or y_true=None and the "
@@ -453,8 +471,7 @@ def _of_probabilities(
     measures = {"accuracy": _share_of(likely == y)}
     losses = np.where(likely == y, 0.0, 1.0)
     if loss == "log":
-        floor = float(np.finfo(np.float64).eps)
-        losses = -np.log(np.maximum(P[np.arange(n), y], floor))
+        losses = -np.log(np.maximum(P[np.arange(n), y], FLOOR))
     q, happened = (P[:, 1], y == 1) if K == 2 else (P.max(axis=1), likely == y)
     if K == 2:
         measures["auc"] = lambda rows, confidence: intervals.auc(
@@ -515,20 +532,29 @@ def _of_values(
     n = _count(y_pred)
     error = numbers("y_pred", y_pred, n) - numbers("y_true", y_true, n)
     losses = np.abs(error) if loss == "absolute" else error**2 / 2
-    half_square = _mean_of(error**2 / 2, least=0.0)
+    half_square = _measure_of("values", "squared", error**2 / 2)
     return losses, {
-        "mae": _mean_of(np.abs(error), least=0.0),
+        "mae": _measure_of("values", "absolute", np.abs(error)),
         "rmse": lambda rows, confidence: Estimate(
             *(math.sqrt(2 * end) for end in half_square(rows, confidence))
         ),
     }
 
 
-def _mean_of(losses: Array, least: float) -> Measure:
-    """The mean of some rows' losses, known to be at least `least`; a share if all are 0 or 1."""
-    if np.all((losses == 0) | (losses == 1)):
+def _measure_of(kind: str, loss: str, losses: Array) -> Measure:
+    """The mean of some rows' losses, or the share of errors."""
+    if loss == "zero_one":
         return _share_of(losses == 1)
-    return lambda rows, confidence: intervals.mean(losses[rows], confidence, least)
+    return lambda rows, confidence: intervals.mean(losses[rows], confidence, *_reach(kind, loss))
+
+
+def _reach(kind: str, loss: str) -> tuple[float, float]:
+    """The least and the largest loss that a row can have."""
+    if loss == "zero_one":
+        return 0.0, 1.0
+    if kind == "losses":
+        return -math.inf, math.inf
+    return 0.0, -math.log(FLOOR) if loss == "log" else math.inf
 
 
 # Two models ------------------------------------------------------------------------------------
@@ -568,7 +594,12 @@ class Comparison:
     def difference_intervals(self) -> Array:
         """Confidence intervals of the differences, each about one domain alone, (p, 2)."""
         pairs = zip(self.a.row_losses, self.b.row_losses, strict=True)
-        return np.array([intervals.mean(b - a, self.a.confidence)[1:] for a, b in pairs])
+        least, most = _reach(self.a.kind, self.a.loss)
+        ends = [
+            intervals.mean(b - a, self.a.confidence, least - most, most - least)[1:]
+            for a, b in pairs
+        ]
+        return np.array(ends)
 
     @property
     def price(self) -> float:

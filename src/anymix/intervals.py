@@ -3,8 +3,8 @@
 - `share` of n rows: Clopper-Pearson, exact, so it covers at the level or above;
 - `mean`: Student's t with Hall's correction for skewness (On the removal of skewness by
   transformation, 1992), within 2 points of 95 % from some 20 rows on, 50 for very skewed numbers;
-  below, it may cover 5 to 8 points less. One row says nothing of the spread: its interval is as
-  wide as the numbers allow;
+  below, it may cover 5 to 8 points less. Numbers that are all alike, or one alone, say nothing of
+  the spread, but bound the share of others; these may lie anywhere between `least` and `most`;
 - `auc`: DeLong's variance on the log-odds scale; an AUC of 0 or 1 gets the exact bound for
   min(positives, negatives) independent pairs;
 - `calibration`: the ℓ₁ distance of ten means, so an error of at most that of the means; it covers
@@ -45,26 +45,36 @@ def share(hits: NDArray[np.bool_], confidence: float) -> Estimate:
     return Estimate(k / n, low, high)
 
 
-def mean(x: Array, confidence: float, least: float = -math.inf) -> Estimate:
+def mean(x: Array, confidence: float, least: float = -math.inf, most: float = math.inf) -> Estimate:
     """x̄ − (s/√n) g⁻¹(±t) with Hall's g(T) = T + γ(T²/3 + 1/6)/√n + γ²T³/(27n), γ the skewness.
 
-    No x is below `least`, and no end of the interval.
+    No x is outside of `least` and `most`, and no end of the interval.
 
     >>> mean(np.array([1.0, 2.0, 3.0]), 0.95)  # no skewness: 2 ± 4.3027/√3
     Estimate(value=2.0, low=-0.4841, high=4.4841)
     """
     n, middle = len(x), float(np.mean(x))
-    if n == 1:
-        return Estimate(middle, least, math.inf)
+    if np.ptp(x) <= 1e-12 * np.abs(x).max():  # but for rounding
+        return _alike(float(x[0]), n, confidence, least, most)
     centered = x - middle
     s = math.sqrt(float(centered @ centered) / (n - 1))
-    if s == 0:
-        return Estimate(middle, middle, middle)
     unit = centered / s
     skewness = float(np.mean(unit**3)) * math.sqrt(n * (n - 1)) / max(n - 2, 1) if n > 2 else 0.0
     t = float(stdtrit(n - 1, (1 + confidence) / 2))
     low, high = (middle - s / math.sqrt(n) * _unskewed(end, skewness, n) for end in (t, -t))
-    return Estimate(middle, max(least, low), high)
+    return Estimate(middle, max(least, low), min(most, high))
+
+
+def _alike(c: float, n: int, confidence: float, least: float, most: float) -> Estimate:
+    """n numbers c: c − q (c − least) to c + q (most − c), q = 1 − tail^(1/n) the share of others.
+
+    With μ the mean, P(all n ≥ c) ≤ ((μ − least)/(c − least))ⁿ by Markov: it is the tail at μ = low.
+
+    >>> _alike(0.0, 3, 0.95, least=0.0, most=1.0)  # a share: as Clopper and Pearson
+    Estimate(value=0.0, low=0.0, high=0.7076)
+    """
+    q = -math.expm1(math.log((1 - confidence) / 2) / n)
+    return Estimate(c, c - q * (c - least), c + q * (most - c))
 
 
 def _unskewed(t: float, skewness: float, n: int) -> float:
