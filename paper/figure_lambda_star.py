@@ -8,6 +8,7 @@ case. The mixture of the data, λ_Ū, lies elsewhere.
     python paper/figure_lambda_star.py
 """
 
+import sys
 from pathlib import Path
 
 from anymix import LinearDomains
@@ -19,6 +20,8 @@ FOLDER = Path(__file__).parents[1] / "docs" / "reproduction"
 if __name__ == "__main__":
     data = load_adult()
     adult = LinearDomains(data.X, data.y, data.domains)
-    print("drawing", FOLDER / "lambda_star.png")
     problems = {"Proposition 1": (proposition1().problem, 0.0), "Adult, γ = 0.001": (adult, 1e-3)}
-    draw_least_risky(problems, FOLDER / "lambda_star.png")
+    files = draw_least_risky(problems, FOLDER / "lambda_star.png")
+    if not files:
+        sys.exit("error: there is no matplotlib to draw with; pip install 'anymix[report]'")
+    print("Files:", *files)

@@ -16,16 +16,19 @@ from anymix.reproduction import FASHION, reproduce
 if __name__ == "__main__":
     parser = ArgumentParser()
     parser.add_argument("--runs", type=int, default=50)
-    table = reproduce(FASHION, parser.parse_args().runs)
+    runs = parser.parse_args().runs
+    if runs < 1:
+        parser.error(f"--runs is {runs}; give a whole number ≥ 1")
+
+    table = reproduce(FASHION, runs)
     console = Console(highlight=False)
     console.print(table.grid())
-    names = sorted(FASHION.domains)  # the order of λ
     for kind, mixture in (
         ("at the end of a run", table.mixtures["agnostic"].mean(axis=0)),
         ("by the exact solver", table.exact["agnostic"].mixture),
     ):
         weights = ", ".join(
-            f"{name} {weight:.3f}" for name, weight in zip(names, mixture, strict=True)
+            f"{name} {weight:.3f}" for name, weight in zip(FASHION.domains, mixture, strict=True)
         )
         console.print(f"agnostic λ {kind}: {weights}")
     table.save(Path(__file__).parents[1] / "docs" / "reproduction")

@@ -701,14 +701,15 @@ def test_processes_at_once(server: Server, folder: Path, adult: dict[str, bytes]
         time.sleep(0.01)
     server.stall_at = None
     server.released.set()
-    seen = set()
-    while any(p.poll() is None for p in processes):
-        for file in adult:
+    seen, running = set(), True
+    while running:
+        running = any(p.poll() is None for p in processes)
+        for file in adult:  # once more after all have ended, so something is seen for certain
             if (path := folder / "adult" / file).exists():
                 seen.add(sha256(path.read_bytes()))
     assert [p.communicate()[1] for p in processes] == [""] * 4
     assert [p.returncode for p in processes] == [0] * 4
-    assert seen <= set(datasets._ADULT.sums.values())
+    assert seen == set(datasets._ADULT.sums.values())
     assert files_in(folder) == {"adult/adult.data", "adult/adult.test"}
     assert datasets.fetched("adult")
 
@@ -743,6 +744,7 @@ def test_killed_while_writing(server: Server, folder: Path, cache_files: dict[st
         while process.poll() is None and not any(folder.rglob("*-*")):
             pass
         process.kill()
+    assert process.returncode == -signal.SIGKILL
     for file in (folder / "fashion").glob("[!.]*"):
         assert sha256(file.read_bytes()) == datasets._FASHION.sums[file.name]
     origin = replace(datasets._FASHION, address=server.address, packing="")

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -118,14 +119,16 @@ ADULT = Experiment(
         "Û": _pooled,
         "agnostic": _any_mixture,
     },
-    settings=Settings(step_w=0.1, step_mixture=1e-3, batch_size=50, n_steps=1000, output="last"),
+    settings=Settings(
+        step_w=0.2, step_mixture=1e-3, batch_size=200, n_steps=1000, output="average"
+    ),
     printed={
         "doctorate": ((53.35, 0.91), (73.58, 0.48), (53.12, 0.89), (53.12, 0.89)),
         "non-doctorate": ((82.15, 0.09), (69.46, 0.29), (82.29, 0.09), (69.46, 0.29)),
         "Û": ((82.10, 0.09), (69.61, 0.35), (82.24, 0.09), (69.61, 0.35)),
         "agnostic": ((80.10, 0.39), (71.53, 0.88), (80.20, 0.40), (71.53, 0.88)),
     },
-    gammas=tuple(np.logspace(-1, -4, 13).tolist()),
+    gammas=tuple(np.logspace(-1, -6, 21).tolist()),
 )
 
 FASHION = Experiment(
@@ -156,7 +159,7 @@ class ExactRow:
     """The certified solution of one row: what stochastic steps approach."""
 
     gamma: float  # of least cross-validated loss
-    mixture: Array  # λ*, (p,)
+    mixture: Array  # λ*, (p,), in the order of the experiment's domains
     gap: float
     accuracies: Array  # (columns,)
 
@@ -167,7 +170,7 @@ class Table:
 
     experiment: Experiment
     accuracies: Mapping[str, Array]  # trained on: (runs, columns)
-    mixtures: Mapping[str, Array]  # trained on: λ at the end of each run, (runs, p)
+    mixtures: Mapping[str, Array]  # trained on: λ at the end of each run, (runs, p), likewise
     exact: Mapping[str, ExactRow]
 
     @property
@@ -209,14 +212,17 @@ class Table:
             },
             "ours": {"mean": self.mean(row).tolist(), "std": self.std(row).tolist()},
             "difference": self.difference(row).tolist(),
-            "mixture": self.mixtures[row].mean(axis=0).tolist(),
+            "mixture": self._by_name(self.mixtures[row].mean(axis=0)),
             "exact": {
                 "accuracy": exact.accuracies.tolist(),
                 "gamma": exact.gamma,
-                "mixture": exact.mixture.tolist(),
+                "mixture": self._by_name(exact.mixture),
                 "gap": exact.gap,
             },
         }
+
+    def _by_name(self, mixture: Array) -> dict[str, float]:
+        return dict(zip(self.experiment.domains, mixture.tolist(), strict=True))
 
     def grid(self) -> Grid:
         """Four lines for each row: the paper, ours, the difference, the exact solver."""
@@ -306,7 +312,7 @@ def reproduce(
     ValueError: runs is 0; give a whole number ≥ 1
     """
     for name, value in (("runs", runs), ("jobs", jobs)):
-        if value < 1:
+        if not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name} is {value}; give a whole number ≥ 1")
     data = experiment.load(progress=progress)
     problem = LinearDomains(data.X, data.y, data.domains)
@@ -365,7 +371,7 @@ def train(
 def _run_row(
     experiment: Experiment, problem: LinearDomains, data: Dataset, row: str, seed: int
 ) -> tuple[Array, Array]:
-    """Test accuracies (columns,) and the last λ (p,) of one run."""
+    """Test accuracies (columns,) and the last λ (p,) of one run, domains as in the table."""
     settings = experiment.settings
     with threadpool_limits(1):  # sums of several threads would round differently
         end = next(train(problem, experiment, row, settings, seed, every=settings.n_steps))
@@ -374,7 +380,8 @@ def _run_row(
         scores = data.X_test @ coef.T + intercept  # (n, scores)
     best = scores.argmax(axis=1) if problem.n_scores > 1 else np.intp(scores[:, 0] > 0)
     assert problem.classes is not None
-    return _accuracies(experiment, data, problem.classes[best]), end.mixture
+    accuracies = _accuracies(experiment, data, problem.classes[best])
+    return accuracies, _as_in_table(experiment, problem.domain_names, end.mixture)
 
 
 def _solve_row(
@@ -385,7 +392,14 @@ def _solve_row(
         model = AgnosticClassifierCV(gammas, mixtures=experiment.rows[row], tol=1e-4)
         model.fit(data.X, data.y, domains=data.domains)
         accuracies = _accuracies(experiment, data, model.predict(data.X_test))
-    return ExactRow(float(model.gamma_), model.mixture_, model.certificate_.gap, accuracies)
+    mixture = _as_in_table(experiment, model.domain_names_, model.mixture_)
+    return ExactRow(float(model.gamma_), mixture, model.certificate_.gap, accuracies)
+
+
+def _as_in_table(experiment: Experiment, names: NDArray[Any], mixture: Array) -> Array:
+    """λ (p,) of domains with these names, in the order of the paper's columns."""
+    order = [names.tolist().index(name) for name in experiment.domains]
+    return mixture[order]
 
 
 def _accuracies(experiment: Experiment, data: Dataset, predicted: NDArray[Any]) -> Array:
@@ -477,8 +491,7 @@ def draw_least_risky(problems: Mapping[str, tuple[LinearDomains, float]], path: 
     and Φ(w, ·) of the models w for λ*, for Ū and for a λ in between. Each of these lines touches r
     where its model is best; the one at the top of r, λ*, has the least worst case.
     """
-    found = [(name, p.domain_names[0], *_risks(p, gamma)) for name, (p, gamma) in problems.items()]
-    return _draw(lambda panels: _draw_risks(panels, found), len(found), path, width=5.0)
+    return _draw(lambda panels: _draw_risks(panels, problems), len(problems), path, width=5.0)
 
 
 def _risks(problem: LinearDomains, gamma: float) -> tuple[Array, Array, dict[str, Solution]]:
@@ -496,8 +509,10 @@ def _risks(problem: LinearDomains, gamma: float) -> tuple[Array, Array, dict[str
     return shares, np.array([best(t).objective for t in shares]), models
 
 
-def _draw_risks(panels: Any, found: list[Any]) -> None:
-    for axes, (name, first, shares, risks, models) in zip(panels, found, strict=True):
+def _draw_risks(panels: Any, problems: Mapping[str, tuple[LinearDomains, float]]) -> None:
+    for axes, (name, (problem, gamma)) in zip(panels, problems.items(), strict=True):
+        shares, risks, models = _risks(problem, gamma)
+        first = problem.domain_names[0]
         axes.plot(shares, risks, color="0.35", label="least risk of any model")
         colors = ("tab:orange", "0.65", "tab:blue")
         for (label, model), color in zip(models.items(), colors, strict=True):
