@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from fairlearn.metrics import MetricFrame
 from rich.console import Console
+from scipy.sparse import csr_array
 from scipy.stats import ttest_rel
 from sklearn.metrics import (
     accuracy_score,
@@ -370,6 +371,29 @@ def test_a_row_may_be_in_several_domains_and_counts_once_in_the_pool() -> None:
     assert found.n_rows == 3
 
 
+def test_rows_in_no_domain_are_counted_and_said() -> None:
+    member = np.array([[1, 0], [1, 1], [0, 1], [0, 0], [0, 0]], dtype=bool)
+    found = audit(None, [1.0, 2.0, 4.0, 100.0, 100.0], member)
+    assert found.n_outside == found.to_dict()["n_outside"] == 2
+    assert found.pooled_loss == pytest.approx(7 / 3)
+    assert "Rows in no domain, which count nowhere here: 2." in found.summary()
+    assert "in no domain" not in audit(None, [1.0, 2.0], ["a", "b"]).summary()
+
+
+@pytest.mark.parametrize(
+    "table", [pd.DataFrame, pl.DataFrame, lambda t: csr_array(np.column_stack(list(t.values())))]
+)
+def test_domains_without_a_row_are_named(table: Any) -> None:
+    yes, no = np.array([True, True, True]), np.array([False, False, False])
+    for columns, empty in (
+        ({"old": yes, "ill": no}, r"('ill'|1)"),
+        ({"old": no, "ill": no}, r"('old', 'ill'|0, 1)"),
+    ):
+        with pytest.raises(ValueError, match=f"domains has no row in {empty}; leave such a column"):
+            audit([0, 1, 1], [0, 1, 0], table(columns))
+    assert audit([0, 1, 1], [0, 1, 0], table({"old": yes, "ill": yes})).sizes.tolist() == [3, 3]
+
+
 FEATURES = {"sex": ["F", "F", "M", "M", "M"], "age": [1, 1, 1, 2, 2]}
 
 
@@ -409,6 +433,20 @@ def test_values_with_commas_stay_apart() -> None:
         ({"y_true": [], "y_pred": []}, "y_pred has no rows"),
         ({"y_true": [1], "y_pred": "x"}, "y_pred has no rows"),
         ({"y_true": [1, 0], "y_pred": [1]}, "y_true has 2 rows but y_pred has 1"),
+        ({"y_pred": np.array(3)}, "y_pred has no rows"),
+        ({"y_true": 3}, "y_true is 3; give one entry for each of the 2 rows"),
+        ({"domains": 3}, "domains is 3; give one entry for each of the 2 rows"),
+        ({"domains": "ab"}, "domains is 'ab'; give one entry"),
+        ({"domains": np.array(3)}, r"domains is array\(3\); give one entry"),
+        ({"sensitive_features": "ab"}, "sensitive_features is 'ab'; give one entry"),
+        ({"sensitive_features": 3}, "sensitive_features is 3; give one entry"),
+        ({"sensitive_features": {"s": "ab"}}, "sensitive_features is 'ab'; give one entry"),
+        ({"sensitive_features": []}, "sensitive_features has 0 rows but y_pred has 2"),
+        ({"sensitive_features": {"a", "b"}}, r"sensitive_features has shape \(\)"),
+        ({"sensitive_features": [["a", "b"], ["a"]]}, "sensitive_features has .*'list' entries"),
+        ({"sensitive_features": np.zeros((2, 0))}, "sensitive_features has no columns"),
+        ({"confidence": "0.95"}, "confidence is '0.95'; give one inside"),
+        ({"confidence": None}, "confidence is None; give one inside"),
         ({"domains": ["a"]}, "domains has 1 rows but y_pred has 2"),
         ({"sensitive_features": {"s": ["a"]}}, "sensitive_features has 1 rows but y_pred has 2"),
         ({"sensitive_features": {}}, "sensitive_features has no columns"),
@@ -437,7 +475,7 @@ def test_bad_input_is_named(arguments: dict[str, Any], message: str) -> None:
     good: dict[str, Any] = {"y_true": [1, 0], "y_pred": [1, 1]}
     if "sensitive_features" not in arguments:
         good["domains"] = ["a", "b"]
-    if "y_pred" in arguments and len(arguments["y_pred"]) != 2:
+    if "y_pred" in arguments and np.shape(arguments["y_pred"])[:1] != (2,):
         good.pop("domains")
     with pytest.raises(ValueError, match=message):
         audit(**good | arguments)
@@ -622,3 +660,16 @@ def test_compared_models_may_have_names() -> None:
 def test_audits_of_different_things_are_not_compared(other: Audit, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         compare(audit([1, 0], [1, 1], ["a", "b"]), other)
+
+
+def test_two_audits_and_two_names_are_compared() -> None:
+    found = audit([1, 0], [1, 1], ["a", "b"])
+    wrong: Any = 3
+    with pytest.raises(ValueError, match=r"b is 3; give what audit\(\) returned"):
+        compare(found, wrong)
+    with pytest.raises(ValueError, match=r"a is 3; give what audit\(\) returned"):
+        compare(wrong, found)
+    for names in (("m", "m"), ("m",), ("k", "l", "m"), "km", 3):
+        with pytest.raises(ValueError, match=r"names is .*; give two different names"):
+            compare(found, found, names=names)  # type: ignore[arg-type]
+    assert list(compare(found, found).to_dict()["audits"]) == ["a", "b"]

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
+from scipy import sparse
 
 from anymix import intervals
 from anymix.fitting import Mixtures, target_mixtures
@@ -69,6 +70,7 @@ class Audit:
         once (Bonferroni).
     confidence : the level of all intervals.
     n_empty_cells : combinations of `sensitive_features` without a row: nothing is known of them.
+    n_outside : rows in no domain, which count in none of the numbers.
 
     >>> found = audit([1, 0, 1, 1], [1, 1, 1, 0], ["a", "a", "b", "b"])
     >>> found.sizes, found.pooled_loss, found.metrics["accuracy"]
@@ -93,6 +95,7 @@ class Audit:
     agnostic_interval: tuple[float, float]
     confidence: float
     n_empty_cells: int
+    n_outside: int
 
     @property
     def agnostic_loss(self) -> float:
@@ -132,6 +135,7 @@ class Audit:
             "agnostic_loss": _plain(self.agnostic_loss),
             "agnostic_interval": [_plain(end) for end in self.agnostic_interval],
             "n_empty_cells": self.n_empty_cells,
+            "n_outside": self.n_outside,
             "domains": [
                 {"domain": str(name)} | {title: _plain(v[k]) for title, v in self._columns()}
                 for k, name in enumerate(self.domain_names)
@@ -200,7 +204,8 @@ def audit(
         whole numbers are labels unless y_true has fractions; numbers with fractions are
         probabilities (up to rounding, 1e-6) if y_true has at most two classes, else values.
         `loss` decides otherwise.
-    domains : (n,) labels, or (n, p) booleans if a row may be in several; None is one domain.
+    domains : (n,) labels, or (n, p) booleans if a row may be in several or in none (then it counts
+        nowhere); None is one domain.
     sensitive_features : instead of domains, columns of labels (a frame, a dict, an (n, c) array or
         one column); each combination that occurs is a domain, however small.
     loss : "zero_one" (labels, or the most probable class), "log" (probabilities, cut at 2e-16 as
@@ -227,13 +232,12 @@ def audit(
     ... ).agnostic_loss
     2.5
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}; give one inside (0, 1), such as 0.95")
+    _check_confidence(confidence)
     kind, loss, row_losses, others = _measures(y_true, y_pred, loss, classes)
     measures = {"loss": _measure_of(kind, loss, row_losses), **others}
     n = _count(y_pred)
     domains, n_empty_cells = _domains(domains, sensitive_features, n)
-    parts = rows_of_domains(domains, n)  # name: rows
+    parts = _parts(domains, n)  # name: rows
     sizes = np.array([len(rows) for rows in parts.values()])
     target = _target(mixtures, sizes)
     pooled = np.unique(np.concatenate(list(parts.values())))
@@ -260,6 +264,7 @@ def audit(
         agnostic_interval=(_worst(target, sure[:, 1]), _worst(target, sure[:, 2])),
         confidence=confidence,
         n_empty_cells=n_empty_cells,
+        n_outside=n - len(pooled),
     )
 
 
@@ -297,6 +302,17 @@ def _worst(target: MixtureSet, ends: Array) -> float:
 # Reading ---------------------------------------------------------------------------------------
 
 
+def _check_confidence(confidence: Any) -> None:
+    if not isinstance(confidence, float | int | np.number) or not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence!r}; give one inside (0, 1), such as 0.95")
+
+
+def _is_column(values: Any) -> bool:
+    """Whether it has rows at all; a string is one value."""
+    shaped = getattr(values, "shape", True) != ()
+    return hasattr(values, "__len__") and shaped and not isinstance(values, str | bytes)
+
+
 def _count(values: Any) -> int:
     return int(values.shape[0] if hasattr(values, "shape") else len(values))
 
@@ -313,7 +329,24 @@ def _domains(domains: Any, features: Any, n: int) -> tuple[Any, int]:
     return domains, 0
 
 
+def _parts(domains: Any, n: int) -> dict[Any, Rows]:
+    """The rows of each domain; of a domain without any, no mixture has a loss."""
+    parts = rows_of_domains(domains, n)
+    shape = domains.shape if hasattr(domains, "shape") else np.shape(domains)
+    is_table = sparse.issparse(domains) or (len(shape) == 2 and shape[1] > 1)
+    columns = list(getattr(domains, "columns", range(shape[1]))) if is_table else []
+    empty = [name for name in columns if name not in parts]
+    if empty:
+        raise ValueError(
+            f"domains has no row in {', '.join(map(repr, empty[:10]))}; leave such a column out, "
+            "or merge it with another"
+        )
+    return parts
+
+
 def _check_count(name: str, values: Any, n: int) -> None:
+    if not _is_column(values):
+        raise ValueError(f"{name} is {values!r}; give one entry for each of the {n} rows")
     if _count(values) != n:
         raise ValueError(f"{name} has {_count(values)} rows but y_pred has {n}; give one for each")
 
@@ -325,6 +358,8 @@ def intersections(features: Any, n: int) -> tuple[Any, int]:
     >>> labels.tolist(), n_empty
     (['sex=F, age=old', 'sex=M, age=old', 'sex=M, age=young'], 1)
     """
+    if not isinstance(features, dict):
+        _check_count("sensitive_features", features, n)
     columns = _feature_columns(features)
     for _, column in columns:
         _check_count("sensitive_features", column, n)
@@ -350,11 +385,13 @@ def _feature_columns(features: Any) -> list[tuple[str | None, Any]]:
         columns = list(features.items())
     elif hasattr(features, "columns"):
         columns = [(str(name), features[name]) for name in features.columns]
-    elif hasattr(features, "shape") or not isinstance(features[0], list | tuple):
-        table = features if len(np.shape(features)) == 1 else np.asarray(features)
-        columns = [(None, c) for c in ([table] if len(np.shape(table)) == 1 else table.T)]
-    else:
-        columns = [(None, list(column)) for column in zip(*features, strict=True)]
+    else:  # as objects: numbers beside strings stay numbers
+        table = features if hasattr(features, "shape") else np.array(features, dtype=object)
+        if len(table.shape) not in (1, 2):
+            raise ValueError(
+                f"sensitive_features has shape {table.shape}; give one column or more of labels"
+            )
+        columns = [(None, c) for c in ([table] if len(table.shape) == 1 else np.asarray(table).T)]
     if not columns:
         raise ValueError("sensitive_features has no columns; give one or more")
     return columns
@@ -364,7 +401,7 @@ def _measures(
     y_true: Any, y_pred: Any, loss: str | None, classes: ArrayLike | None
 ) -> tuple[str, str, Array, dict[str, Measure]]:
     """What y_pred is, the name of the loss, the loss of each row, and what else to measure."""
-    if isinstance(y_pred, str) or not hasattr(y_pred, "__len__") or _count(y_pred) == 0:
+    if not _is_column(y_pred) or _count(y_pred) == 0:
         raise ValueError("y_pred has no rows; give a prediction for each row")
     if y_true is None:
         losses = numbers("y_pred", y_pred, _count(y_pred))
@@ -675,7 +712,7 @@ def compare(a: Audit, b: Audit, names: tuple[str, str] = ("a", "b")) -> Comparis
     """What model b costs on average against a, and what it gains on the worst mixture.
 
     Both audits must be of the same rows in the same order, with the same loss, Λ and confidence;
-    `names` are what to call the models.
+    `names` are what to call the models, two different strings.
 
     >>> y, d = [1, 0, 1, 1, 1, 0], ["x", "x", "x", "x", "y", "y"]
     >>> ordinary = audit(y, [1, 0, 1, 1, 0, 1], d)
@@ -684,6 +721,10 @@ def compare(a: Audit, b: Audit, names: tuple[str, str] = ("a", "b")) -> Comparis
     >>> found.price.__round__(4), found.gain
     (0.1667, 0.25)
     """
+    for name, audited in (("a", a), ("b", b)):
+        if not isinstance(audited, Audit):
+            raise ValueError(f"{name} is {audited!r}; give what audit() returned")
+    _check_names(names)
     pairs = {
         "domains": (a.domain_names, b.domain_names),
         "sizes of the domains": (a.sizes.tolist(), b.sizes.tolist()),
@@ -697,7 +738,12 @@ def compare(a: Audit, b: Audit, names: tuple[str, str] = ("a", "b")) -> Comparis
                 f"a and b have different {what}: {of_a!r} and {of_b!r}; audit both models on the "
                 "same rows, with the same loss and mixtures"
             )
-    return Comparison(a, b, names)
+    return Comparison(a, b, (names[0], names[1]))
+
+
+def _check_names(names: Any) -> None:
+    if not isinstance(names, tuple | list) or len(names) != 2 or names[0] == names[1]:
+        raise ValueError(f"names is {names!r}; give two different names, such as ('old', 'new')")
 
 
 # For people ------------------------------------------------------------------------------------
@@ -722,6 +768,8 @@ def _sentences(found: Audit) -> Iterable[str]:
             f"{names[best]!r} ({_short(losses[best])})."
         )
     yield from _few_rows(found)
+    if found.n_outside:
+        yield f"Rows in no domain, which count nowhere here: {found.n_outside:,}."
     if found.n_empty_cells:
         yield f"{found.n_empty_cells} combinations have no row at all: nothing is known of them."
     yield "Bias inside the data, such as wrong labels, is neither seen nor removed by this."
