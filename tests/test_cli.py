@@ -190,6 +190,26 @@ def test_audit_compares_two_models(tmp_path: Path) -> None:
     assert result["audits"]["new"]["confidence"] == 0.9
 
 
+def test_audit_takes_the_classes_in_the_order_of_the_columns(tmp_path: Path) -> None:
+    preds = tmp_path / "preds.csv"
+    r = np.random.default_rng(1)
+    frame = pd.DataFrame({"y": r.choice(["low", "high"], 60), "g": r.choice(["a", "b"], 60)})
+    frame["l"] = r.random(60)
+    frame["h"] = 1 - frame["l"]
+    frame.assign(all="low, very").to_csv(preds, index=False)
+    columns = ("audit", preds, "-d", "g", "--json", "-p", "l")
+    expected = audit(frame["y"], frame[["h", "l"]], frame["g"]).domain_losses  # sorted
+
+    def losses(*words: str) -> list[float]:
+        return [row["loss"] for row in json.loads(run(*columns, *words))["domains"]]
+
+    assert losses("-t", "y", "-p", "h", "--classes", "low,high") == pytest.approx(expected)
+    assert losses("-t", "y", "--classes", "high, low") == pytest.approx(expected)
+    assert losses("-t", "y", "-p", "h") != pytest.approx(expected)
+    one = json.loads(run(*columns, "-t", "all", "-p", "h", "--classes", '"low, very",high'))
+    assert one["pooled_loss"] == pytest.approx(-np.log(frame["l"]).mean())
+
+
 # Files that are written -------------------------------------------------------------------------
 
 
@@ -326,7 +346,14 @@ def test_quoted_newlines_are_no_error(tmp_path: Path) -> None:
     [
         (["--gamma", "much"], "--gamma is 'much'; give a number or auto"),
         (["--mixtures", "ball"], "mixtures is 'ball'; give simplex"),
-        (["--encoding", "latin-99"], "encoding is 'latin-99'"),
+        (["--mixtures", "chi2:0.5"], "error: --mixtures must have a number ≥ 1, the largest"),
+        (["--encoding", "latin-99"], "error: --encoding is 'latin-99'"),
+        (["--encoding", "utf-16"], "people.csv is not UTF-16"),
+        (["--gamma", "-1"], "error: --gamma is -1.0; give a finite number"),
+        (["--min-rows", "1000"], "one domain only, '(other)', so many are small; lower --min-rows"),
+        (["--folds", "3", "--holdout", "0.2"], "--folds and --holdout are ways to judge; give one"),
+        (["--folds", "3", "--test", "none.csv"], "--folds and --test are ways to judge; give one"),
+        (["--holdout", "0.2", "--test", "none.csv"], "--holdout and --test are ways to judge"),
     ],
 )
 def test_bad_options_of_fit(
@@ -339,6 +366,95 @@ def test_bad_options_of_fit(
     code, error = fail(monkeypatch, capsys, "fit", people, "-t", "income", "-d", "region", *words)
     assert code == 1
     assert message in error
+
+
+AUDITED = "g,y,labels,one,two,u,v,w,old\n" + "".join(
+    f"{'ab'[i % 2]},{'uvw'[i % 3]},{'vwu'[i % 3]},0.3,{'uv'[i % 2]},0.5,0.25,0.25,1\n"
+    for i in range(12)
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("-t y -p one --against one", "--against is 'one', which is to be compared with it; name"),
+        ("--losses one --against one", "--against is 'one', which is to be compared with it; name"),
+        ("-t y", "give --target and --prediction (with --classes), or else --losses alone"),
+        ("-p one", "give --target and --prediction"),
+        ("", "give --target and --prediction"),
+        ("-t y -p one --losses old", "give --target and --prediction"),
+        ("-t y --losses old", "give --target and --prediction"),
+        ("--losses old --classes u,v", "give --target and --prediction"),
+        ("-t two -p u -p v -p w", "with --classes, in the order of the columns"),
+        ("-t two -p u -p v -p w --classes u,v,v", "--classes is 'u,v,v'; give different names"),
+        ("-t two -p u -p v -p w --classes u,v,", "--classes is 'u,v,'; give different names"),
+        ("-t y -p one", "--prediction has values from 0.3 to 0.3, but --target has 3 classes"),
+        ("-t y -p one", "give labels, 3 columns of probabilities, or say --loss squared"),
+        ("-t y -p labels --loss ppl", "or --losses for a column of losses"),
+        ("--losses labels", "error: --losses has entries that are not numbers"),
+        ("--losses one --confidence 95", "error: --confidence is 95"),
+        ("-t two -p one --against labels", "the column of --against and the other have different"),
+    ],
+)
+def test_bad_options_of_audit_are_named_as_options(
+    words: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "preds.csv").write_text(AUDITED)
+    table = tmp_path / "preds.csv"
+    code, error = fail(monkeypatch, capsys, "audit", table, "-d", "g", *words.split())
+    assert code == 1
+    assert message in error
+    assert error.count("\n") == 1
+    assert not any(name in error for name in ("y_true", "y_pred", "classes=", "loss="))
+
+
+def test_a_column_that_is_called_like_an_argument_keeps_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "preds.csv").write_text("y_true,y_pred,g\n1,,a\n0,1,b\n")
+    words = ("audit", tmp_path / "preds.csv", "-t", "y_true", "-p", "y_pred", "-d", "g")
+    assert "column 'y_pred' has 1 missing values" in fail(monkeypatch, capsys, *words)[1]
+
+
+@pytest.mark.parametrize("name", ["prediction", "probability of low"])
+def test_a_column_to_keep_that_is_called_like_one_that_is_made(
+    name: str,
+    people: Path,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    make_people().assign(**{name: 1}).to_csv(tmp_path / "t.csv", index=False)
+    words = ("predict", model, tmp_path / "t.csv", "--keep", "id", "--keep", name)
+    code, error = fail(monkeypatch, capsys, *words)
+    assert code == 1
+    assert f"--keep is '{name}', but a column of that name is made; rename" in error
+
+
+def test_warnings_are_notes_of_one_line(people: Path) -> None:
+    """In a process of its own, for here warnings are errors."""
+    command = str(Path(sys.executable).with_name("anymix"))
+    words = [command, "fit", str(people), "-t", "income", "-d", "region", "--gamma", "1e-300"]
+    shown = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert shown.stderr.startswith("note: stopped after ")
+    assert "above tol 1.00e-06; raise --gamma (with" in shown.stderr
+    assert shown.stderr.count("\n") == 1  # of ten models, each with a gap of its own
+    for silent in ("--quiet", "--json"):
+        found = subprocess.run([*words, silent], capture_output=True, text=True, check=True)
+        assert found.stderr == ""
+
+
+def test_notes_of_fit_name_options(people: Path) -> None:
+    words = ("fit", people, "-t", "income", "-d", "region", "--gamma", 1e-3)
+    notes = json.loads(run(*words, "--json"))["notes"]
+    said = next(note for note in notes if "expect a larger loss on new rows" in note)
+    assert said.endswith("put small domains together with --min-rows")
+    assert not any(name in said for name in ("max_skewness", "CV", "validation_fraction"))
 
 
 def test_what_is_no_model_is_not_used(

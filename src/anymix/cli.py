@@ -1,10 +1,13 @@
 """The `anymix` command: what people type, and what is printed. The work is done elsewhere."""
 
+import csv
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -186,9 +189,10 @@ def fit(
     from anymix.tabular import fit_table
 
     _check_files({"--out": out, "--report": report}, [table, test, Path(mixtures)])
+    _check_one({"--folds": folds, "--holdout": holdout, "--test": test})
     shown = not (quiet or as_json)
     used: Any = {"keep": [target], "text": domain}
-    with _steps(shown) as step:
+    with _steps(shown) as step, _options_named():
         step(f"reading {table}")
         found = fit_table(
             read_table(table, encoding=encoding, **used),
@@ -204,7 +208,8 @@ def fit(
             test=None if test is None else read_table(test, encoding=encoding, **used),
             progress=step,
         )
-    notes, estimator = [f"Judged on {found.judged_on}.", *found.notes], found.model.estimator
+    notes = [f"Judged on {found.judged_on}.", *map(_in_options, found.notes)]
+    estimator = found.model.estimator
     files: dict[str, str | None] = {}
     if out is not None:
         _write(out, lambda path: joblib.dump(found.model, path))
@@ -213,6 +218,12 @@ def fit(
         title = f"{target} by {', '.join(domain)}"
         files["report"] = _write_report(report, found.audits, title, estimator, notes)
     _print(found.comparison, files, notes, shown, as_json, _training(estimator, found.gamma))
+
+
+def _check_one(options: Mapping[str, object]) -> None:
+    given = [option for option, value in options.items() if value is not None]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} are ways to judge; give one of them")
 
 
 def _number(option: str, text: str) -> float:
@@ -252,17 +263,32 @@ def predict(
 
     _check_files({"--out": out}, [model, table])
     save = _saver(out)
-    fitted = _load(model)
-    features = [column.name for column in fitted.features.columns]
-    only_kept = [name for name in keep or () if name not in features]
-    frame = read_table(table, encoding=encoding, keep=features, text=only_kept)
-    predictions, notes = predict_table(fitted, frame, keep or ())
+    with _steps(not quiet) as step:
+        step(f"reading {table}")
+        fitted = _load(model)
+        _check_kept(keep or (), fitted.classes)
+        features = [column.name for column in fitted.features.columns]
+        frame = read_table(table, encoding=encoding, keep=features)
+        kept = read_table(table, encoding=encoding, text=keep) if keep else None  # as written
+        predictions, notes = predict_table(fitted, frame, keep or (), kept)
     for note in [] if quiet else notes:
         typer.echo(f"note: {note}", err=True)
     if out is None:
         save(predictions, sys.stdout)
     else:
         _write(out, lambda path: save(predictions, path))
+
+
+def _check_kept(keep: Sequence[str], classes: Any) -> None:
+    made = {
+        "prediction",
+        *(f"probability of {name}" for name in ([] if classes is None else classes)),
+    }
+    for name in keep:
+        if name in made:
+            raise ValueError(
+                f"--keep is {name!r}, but a column of that name is made; rename that of the table"
+            )
 
 
 def _saver(out: Path | None) -> Callable[[Any, Any], object]:
@@ -301,7 +327,15 @@ def audit_table(
             "--prediction",
             "-p",
             help="Column of labels, values or probabilities; one for each class, in the order of "
-            "the sorted classes, for several.",
+            "--classes, for several.",
+        ),
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            help="Classes in the order of the columns of probabilities, as in low,high; the last "
+            "of two is the one of a single column.",
+            show_default="sorted",
         ),
     ] = None,
     losses: Annotated[
@@ -335,26 +369,46 @@ def audit_table(
     from anymix.tabular import audit_frame
 
     _check_files({"--report": report}, [table, Path(mixtures)])
-    named = [*(prediction or ()), *(c for c in (target, losses, against) if c)]
-    audits = audit_frame(
-        read_table(table, encoding=encoding, keep=named, text=domain),
-        domain,
-        target=target,
-        prediction=prediction or (),
-        losses=losses,
-        against=against,
-        loss=loss,
-        mixtures=mixtures,
-        confidence=confidence,
-    )
+    said = prediction or []
+    if not (target and said) if losses is None else (target or said or classes):
+        raise ValueError("give --target and --prediction (with --classes), or else --losses alone")
+    if against is not None and [against] in (said, [losses]):
+        raise ValueError(
+            f"--against is {against!r}, which is to be compared with it; name the column of "
+            "another model"
+        )
+    shown = not (quiet or as_json)
+    named = [*said, *(c for c in (target, losses, against) if c)]
+    with _steps(shown) as step, _options_named("--losses" if losses else "--prediction"):
+        step(f"reading {table}")
+        audits = audit_frame(
+            read_table(table, encoding=encoding, keep=named, text=domain),
+            domain,
+            target=target,
+            prediction=said,
+            losses=losses,
+            against=against,
+            loss=loss,
+            mixtures=mixtures,
+            confidence=confidence,
+            classes=None if classes is None else _classes(classes),
+        )
+        first, *second = audits
+        found: Any = audits[first]
+        if second:
+            found = compare(found, audits[second[0]], (first, second[0]))
     files: dict[str, str | None] = {}
     if report is not None:
         files["report"] = _write_report(report, audits, f"Audit of {table.name}", None, [])
-    first, *second = audits
-    found: Any = audits[first]
-    if second:
-        found = compare(found, audits[second[0]], (first, second[0]))
-    _print(found, files, [], not (quiet or as_json), as_json, {})
+    _print(found, files, [], shown, as_json, {})
+
+
+def _classes(text: str) -> list[str]:
+    """The names between the commas; those with commas of their own in quotes."""
+    names = next(csv.reader([text], skipinitialspace=True), [])
+    if len(set(names)) != len(names) or "" in names:
+        raise ValueError(f"--classes is {text!r}; give different names, as in low,high")
+    return names
 
 
 # What all of them print and write --------------------------------------------------------------
@@ -362,13 +416,54 @@ def audit_table(
 
 @contextmanager
 def _steps(shown: bool) -> Iterator[Callable[[str], None]]:
-    """A bar on the terminal, to be told what is done next."""
+    """A bar on the terminal, to be told what is done next; warnings become notes below it."""
     console = Console(stderr=True)
     columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     disable = not (shown and console.is_terminal)
-    with Progress(*columns, console=console, transient=True, disable=disable) as bar:
+    bars = Progress(*columns, console=console, transient=True, disable=disable)
+    with warnings.catch_warnings(record=True) as caught, bars as bar:
         task = bar.add_task("", total=None)
         yield lambda description: bar.update(task, description=description)
+    texts = [" ".join(str(warning.message).split()) for warning in caught]
+    notes = {re.sub(r"[-+\d]", "", text): text for text in texts}  # numbers aside, the last of each
+    for note in notes.values() if shown else ():
+        typer.echo(f"note: {_in_options(note)}", err=True)
+
+
+# What the library advises, and what can be done about it here.
+_ADVICE = {
+    r"raise max_iter or tol, scale the features, or raise gamma": "raise --gamma",
+    r"Raise gamma, lower max_skewness or merge small domains; .*held out": "Raise --gamma (auto "
+    "chooses it), take a smaller set of --mixtures, or put small domains together with --min-rows",
+    r"'\(other\)'; name a domain column of two or more values": "'(other)', so many are small; "
+    "lower --min-rows",
+    r"^(gamma|folds|holdout|mixtures|encoding|loss|confidence) is ": r"--\1 is ",
+    r"^(?:r|alpha|rho) must be a number": "--mixtures must have a number",
+    r"^a and b have": "the column of --against and the other have",
+    r"y_true=None and the loss of each row as y_pred": "--losses for a column of losses",
+    r"probabilities \(n, (\d+)\)": r"\1 columns of probabilities",
+    r"loss='(\w+)'": r"--loss \1",
+    r"(?<![\w'])classes=": "--classes",
+    r"^classes are": "--classes are",
+    r"pass its encoding$": "pass its --encoding",
+    r"(?<![\w'])y_true(?![\w'])": "--target",
+    r"(?<![\w'])sensitive_features(?![\w'])": "--domain",
+}
+
+
+def _in_options(text: str, predicted: str = "--prediction") -> str:
+    """A message of the library in terms of the options of `anymix fit` and `anymix audit`."""
+    for said, meant in (_ADVICE | {r"(?<![\w'])y_pred(?![\w'])": predicted}).items():
+        text = re.sub(said, meant, text)
+    return text
+
+
+@contextmanager
+def _options_named(predicted: str = "--prediction") -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(_in_options(str(error), predicted)) from error
 
 
 def _print(
@@ -504,7 +599,11 @@ def _load(path: Path) -> Any:
             f"{path} is not there; give a model that `anymix fit --out` saved"
         ) from None
     except Exception as error:  # whatever a file of another kind makes of the reader
-        raise ValueError(f"{path} is no saved model ({type(error).__name__})") from None
+        reason = str(error)[:80] or type(error).__name__
+        raise ValueError(
+            f"{path} is no saved model, or one of another version ({reason}); give a file that "
+            "`anymix fit --out` of this version wrote"
+        ) from None
     if not isinstance(model, TableModel):
         raise ValueError(
             f"{path} holds a {type(model).__name__}; give a model of `anymix fit --out`"
