@@ -190,6 +190,14 @@ def test_rows_in_several_domains_are_counted_once_and_mentioned(tmp_path: Path) 
     assert "in several domains" not in words_of(page)
 
 
+def test_rows_in_no_domain_are_mentioned(tmp_path: Path) -> None:
+    member = np.array([[True, False], [True, True], [False, True], [False, False]])
+    words = words_of(report(audit([1, 0, 1, 1], [1, 1, 0, 0], member), tmp_path / "report.html"))
+    assert "on 3 rows in 2 domains" in words
+    assert "in none of the domains, and count nowhere here: 1." in words
+    assert "none of the domains" not in words_of(report(two_models(2), tmp_path / "report.html"))
+
+
 def test_the_words_name_the_set(tmp_path: Path) -> None:
     words = words_of(report(two_models(2), tmp_path / "report.html"))
     assert "The worst case is over all mixtures of these domains." in words
@@ -318,7 +326,14 @@ def test_audits_that_do_not_belong_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mixture", "found"), [([0.5, 0.6], "sum 1"), ([1.5, -0.5], "≥ 0"), ([1.0], r"shape \(1,\)")]
+    ("mixture", "found"),
+    [
+        ([0.5, 0.6], "sum 1"),
+        ([1.5, -0.5], "≥ 0"),
+        ([1.0], r"shape \(1,\)"),
+        ([math.nan, 1.0], "nan"),
+        ([math.inf, 0.0], "inf"),
+    ],
 )
 def test_mixtures_that_are_none(mixture: list[float], found: str) -> None:
     with pytest.raises(ValueError, match=f"mixture is .*{found}"):
@@ -332,6 +347,44 @@ def test_other_bad_input() -> None:
         report(two_models(2), "never.html", history=[{"step": 1, "upper": 1.0}, {"step": 2}])
     with pytest.raises(ValueError, match=r"path ends in '\.gif'"):
         picture(two_models(2), "never.gif")
+
+
+@pytest.mark.parametrize(
+    ("audits", "message"),
+    [
+        (list(two_models(2).values()), r"audits is a list; give what audit\(\) returned"),
+        (3, "audits is a int; give"),
+        ({"a": 3}, r"audits\['a'\] .* 3; give what audit\(\) returned"),
+        ({"a": two_models(2)["plain"], "b": None}, r"audits\['b'\] .* None; give what"),
+    ],
+)
+def test_what_is_no_audit(audits: Any, message: str) -> None:
+    for made in (report, picture):
+        with pytest.raises(ValueError, match=message):
+            made(audits, "never.png")
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ({"certificate": 3}, "certificate is 3; give that of a Solution"),
+        ({"notes": "One."}, r"notes is one string, 'One\.'; give a list"),
+        ({"history": 3}, "history is 3; give records"),
+        ({"history": "ab"}, r"history\[0\] is 'a'; give records"),
+    ],
+)
+def test_arguments_of_another_kind(argument: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        report(two_models(2), "never.html", **argument)
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    folder = tmp_path / "a.png"
+    folder.mkdir()
+    for made in (report, picture):
+        with pytest.raises(ValueError, match=r"path is the folder '.*a\.png'; name a file in it"):
+            made(two_models(2), folder)
+    assert [f.name for f in tmp_path.rglob("*")] == ["a.png"]
 
 
 # Pictures --------------------------------------------------------------------------------------

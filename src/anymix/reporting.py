@@ -70,9 +70,10 @@ def report(
     ...     report(audits, Path(folder) / "report.html", title="Old and new").name
     'report.html'
     """
-    shown = _checked(audits)
+    file, shown = _file(path), _checked(audits)
     star = None if mixture is None else _mixture(mixture, shown.p)
     training = _training(history, shown.names)
+    _check_words(certificate, notes)
     page = Template(_part("page.html")).substitute(
         title=escape(title),
         lead=escape(_lead(shown)),
@@ -87,7 +88,7 @@ def report(
         plotly=_plotly(),
         data=_embedded(_data(shown, star, training)),
     )
-    return _written(Path(path), lambda file: file.write_text(page, encoding="utf-8"))
+    return _written(file, lambda new: new.write_text(page, encoding="utf-8"))
 
 
 def picture(
@@ -109,9 +110,8 @@ def picture(
     ...     picture(found, Path(folder) / "losses.svg").name
     'losses.svg'
     """
-    shown = _checked(audits)
+    file, shown = _file(path), _checked(audits)
     star = None if mixture is None else _mixture(mixture, shown.p)
-    file = Path(path)
     if file.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ValueError(f"path ends in {file.suffix!r}; name the format with .png, .svg or .pdf")
     figure = _figure(shown, star, title)
@@ -140,10 +140,14 @@ class _Shown:
         return np.asarray(sizes / sizes.sum())
 
 
-def _checked(audits: Audit | Mapping[str, Audit]) -> _Shown:
-    named = (
-        {str(k): a for k, a in audits.items()} if isinstance(audits, Mapping) else {"model": audits}
-    )
+def _checked(audits: Any) -> _Shown:
+    named = {"model": audits} if isinstance(audits, Audit) else audits
+    if not isinstance(named, Mapping):
+        raise ValueError(
+            f"audits is a {type(audits).__name__}; give what audit() returned, or several by name: "
+            "{'old': ..., 'new': ...}"
+        )
+    named = {str(name): audit for name, audit in named.items()}
     if not named:
         raise ValueError("audits is empty; give at least one audit")
     first_name, first = next(iter(named.items()))
@@ -165,11 +169,18 @@ def _checked(audits: Audit | Mapping[str, Audit]) -> _Shown:
 
 def _mixture(mixture: ArrayLike, p: int) -> Array:
     lam = np.asarray(mixture, dtype=np.float64)
-    if lam.shape != (p,) or np.any(lam < -1e-9) or abs(lam.sum() - 1) > 1e-6:
+    if lam.shape != (p,) or not (np.all(lam >= -1e-9) and abs(lam.sum() - 1) <= 1e-6):
         raise ValueError(
             f"mixture is {lam} of shape {lam.shape}; give {p} shares ≥ 0 of sum 1, one a domain"
         )
     return lam
+
+
+def _check_words(certificate: Any, notes: Any) -> None:
+    if certificate is not None and not isinstance(certificate, Certificate):
+        raise ValueError(f"certificate is {certificate!r}; give that of a Solution, or None")
+    if isinstance(notes, str):
+        raise ValueError(f"notes is one string, {notes!r}; give a list of sentences")
 
 
 # The data of the page --------------------------------------------------------------------------
@@ -251,10 +262,14 @@ def _most_telling(shown: _Shown, star: Array | None) -> list[int]:
     return [int(k) for k in np.lexsort((-loss, -weight))]
 
 
-def _training(history: Iterable[Mapping[str, Any]] | None, names: list[str]) -> dict[str, Any]:
+def _training(history: Any, names: list[str]) -> dict[str, Any]:
     """Curves of upper and lower value, and of λ, from at most MOST_POINTS records."""
+    if history is not None and not isinstance(history, Iterable):
+        raise ValueError(f"history is {history!r}; give records, such as Solution.history")
     records = [] if history is None else list(history)
     for i, record in enumerate(records):
+        if not isinstance(record, Mapping):
+            raise ValueError(f"history[{i}] is {record!r}; give records, such as Solution.history")
         if not {"iteration", "step"} & set(record) or not {"upper", "mixture"} & set(record):
             raise ValueError(
                 f"history[{i}] has the keys {sorted(record)}; give 'iteration' or 'step', and "
@@ -347,6 +362,8 @@ def _meaning(shown: _Shown, certificate: Certificate | None) -> Iterator[str]:
             f"on the rows as they are, and {_change(-found.gain)} on the worst mixture."
         )
     yield f"The worst case is over {_set_in_words(a)}."
+    if a.n_outside:
+        yield f"Rows that are in none of the domains, and count nowhere here: {a.n_outside:,}."
     if a.sizes.sum() > a.n_rows:
         yield (
             "Some rows are in several domains, so the mixture by the domains' sizes (“as sampled”) "
@@ -593,6 +610,13 @@ def _plotly() -> str:
     except ImportError:
         raise ValueError("the report needs plotly; pip install 'anymix[report]'") from None
     return str(get_plotlyjs())
+
+
+def _file(path: str | os.PathLike[str]) -> Path:
+    file = Path(path)
+    if file.is_dir():
+        raise ValueError(f"path is the folder {str(path)!r}; name a file in it, say report.html")
+    return file
 
 
 def _written(path: Path, write: Callable[[Path], object]) -> Path:
