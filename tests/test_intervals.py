@@ -110,6 +110,8 @@ def test_intervals_do_not_depend_on_the_unit_of_a_loss() -> None:
     x = rng().exponential(size=50)
     ends, scaled = audit(None, x).intervals, audit(None, 1e6 * x + 3).intervals
     np.testing.assert_allclose(1e6 * ends + 3, scaled)
+    for unit in (1e-250, 1e250):  # their squares are 0 and infinite
+        np.testing.assert_allclose(audit(None, unit * x).intervals / unit, ends)
 
 
 @pytest.mark.parametrize(("wrong", "n"), [(0, 1), (1, 1), (0, 40), (7, 40), (40, 40)])

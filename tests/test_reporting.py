@@ -381,9 +381,12 @@ def test_arguments_of_another_kind(argument: Any, message: str) -> None:
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     folder = tmp_path / "a.png"
     folder.mkdir()
-    for made in (report, picture):
+    makers: list[Any] = [report, picture]
+    for made in makers:
         with pytest.raises(ValueError, match=r"path is the folder '.*a\.png'; name a file in it"):
             made(two_models(2), folder)
+        with pytest.raises(ValueError, match="path is None; give the name of a file"):
+            made(two_models(2), None)
     assert [f.name for f in tmp_path.rglob("*")] == ["a.png"]
 
 

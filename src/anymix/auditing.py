@@ -436,7 +436,7 @@ def _kind(y_true: Any, y_pred: Any, loss: str | None) -> str:
         return "probabilities"
     if loss in ("squared", "absolute", "log"):
         return KINDS[loss]
-    pred, true = _fractions(y_pred), _fractions(y_true)
+    pred, true = _fractions("y_pred", y_pred), _fractions("y_true", y_true)
     if pred is None and (true is None or loss == "zero_one"):
         return "labels"
     if pred is None:
@@ -447,10 +447,10 @@ def _kind(y_true: Any, y_pred: Any, loss: str | None) -> str:
     if loss == "zero_one" and np.all(np.isin(pred, names)):
         return "labels"
     if loss == "zero_one" or (true is None and (len(names) <= 2 or names.dtype.kind in "OUST")):
-        other = "" if loss == "zero_one" else ", or say loss='squared'"
         raise ValueError(
             f"y_pred has values from {_digits(pred.min())} to {_digits(pred.max())}, but y_true "
-            f"has {len(names)} classes; give labels, probabilities (n, {max(2, len(names))}){other}"
+            f"has {len(names)} classes; give labels, probabilities (n, {max(2, len(names))}), or "
+            "say loss='squared'"
         )
     return "values"
 
@@ -460,18 +460,18 @@ def _are_probabilities(q: Array) -> bool:
 
 
 def _digits(value: float) -> str:
-    """Enough of them to tell a number from 1."""
-    return f"{value:.9g}"
+    """Enough of them to tell a number from 1 where rounding does not explain it."""
+    return f"{value:.7g}"
 
 
-def _fractions(values: Any) -> Array | None:
+def _fractions(name: str, values: Any) -> Array | None:
     """The numbers as an array if some are not whole, else None."""
     array = np.asarray(values)
     if array.dtype.kind == "O" and all(isinstance(v, float | int) for v in array.ravel()):
         array = array.astype(np.float64)
     if array.dtype.kind != "f" or not np.any(array != np.floor(array)):
         return None
-    return numbers("y_pred or y_true", array, len(array))
+    return numbers(name, array, len(array))
 
 
 def _of_labels(
@@ -508,7 +508,7 @@ def _of_probabilities(
     measures = {"accuracy": _share_of(likely == y)}
     losses = np.where(likely == y, 0.0, 1.0)
     if loss == "log":
-        losses = -np.log(np.maximum(P[np.arange(n), y], FLOOR))
+        losses = 0.0 - np.log(np.maximum(P[np.arange(n), y], FLOOR))  # not -0.0
     q, happened = (P[:, 1], y == 1) if K == 2 else (P.max(axis=1), likely == y)
     if K == 2:
         measures["auc"] = lambda rows, confidence: intervals.auc(
@@ -568,6 +568,11 @@ def _of_values(
 ) -> tuple[Array, dict[str, Measure]]:
     n = _count(y_pred)
     error = numbers("y_pred", y_pred, n) - numbers("y_true", y_true, n)
+    if np.abs(error).max() > 1e150:
+        raise ValueError(
+            f"y_pred and y_true differ by up to {np.abs(error).max():.0e}, whose square is no "
+            "number; divide both by it"
+        )
     losses = np.abs(error) if loss == "absolute" else error**2 / 2
     half_square = _measure_of("values", "squared", error**2 / 2)
     return losses, {

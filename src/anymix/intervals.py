@@ -54,11 +54,12 @@ def mean(x: Array, confidence: float, least: float = -math.inf, most: float = ma
     Estimate(value=2.0, low=-0.4841, high=4.4841)
     """
     n, middle = len(x), float(np.mean(x))
-    if np.ptp(x) <= 1e-12 * np.abs(x).max():  # but for rounding
+    scale = float(np.ptp(x))  # squares of numbers in its unit are neither 0 nor infinite
+    if scale <= 1e-12 * np.abs(x).max():  # but for rounding
         return _alike(float(x[0]), n, confidence, least, most)
-    centered = x - middle
-    s = math.sqrt(float(centered @ centered) / (n - 1))
-    unit = centered / s
+    centered = (x - middle) / scale
+    deviation = math.sqrt(float(centered @ centered) / (n - 1))
+    s, unit = scale * deviation, centered / deviation
     skewness = float(np.mean(unit**3)) * math.sqrt(n * (n - 1)) / max(n - 2, 1) if n > 2 else 0.0
     t = float(stdtrit(n - 1, (1 + confidence) / 2))
     low, high = (middle - s / math.sqrt(n) * _unskewed(end, skewness, n) for end in (t, -t))

@@ -612,7 +612,9 @@ def _plotly() -> str:
     return str(get_plotlyjs())
 
 
-def _file(path: str | os.PathLike[str]) -> Path:
+def _file(path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"path is {path!r}; give the name of a file")
     file = Path(path)
     if file.is_dir():
         raise ValueError(f"path is the folder {str(path)!r}; name a file in it, say report.html")
