@@ -481,5 +481,5 @@ def test_the_classes_of_an_audit_are_named_as_text() -> None:
         frame, ["g"], target="y", prediction=["a", "b", "c"], loss="log", classes=["1", "2", "3"]
     )["a, b, c"]
     np.testing.assert_allclose(found.domain_losses, -0.5 * np.log(0.8 * 0.1))
-    with pytest.raises(ValueError, match="classes are .*low.*, but the target's numbers"):
+    with pytest.raises(ValueError, match=r"classes are .*low.*, but the target's numbers"):
         audit_frame(frame, ["g"], target="y", prediction=["a", "b"], classes=["low", "high"])
