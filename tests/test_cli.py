@@ -391,6 +391,7 @@ AUDITED = "g,y,labels,one,two,u,v,w,old\n" + "".join(
         ("-t y -p one", "--prediction has values from 0.3 to 0.3, but --target has 3 classes"),
         ("-t y -p one", "give labels, 3 columns of probabilities, or say --loss squared"),
         ("-t y -p labels --loss ppl", "or --losses for a column of losses"),
+        ("-t y -p u -p v -p w --loss squared", "is 'squared', of values, but --prediction has 3"),
         ("--losses labels", "error: --losses has entries that are not numbers"),
         ("--losses one --confidence 95", "error: --confidence is 95"),
         ("-t two -p one --against labels", "the column of --against and the other have different"),

@@ -442,6 +442,7 @@ _ADVICE = {
     r"^a and b have": "the column of --against and the other have",
     r"y_true=None and the loss of each row as y_pred": "--losses for a column of losses",
     r"probabilities \(n, (\d+)\)": r"\1 columns of probabilities",
+    r"values \(n,\)": "values",
     r"loss='(\w+)'": r"--loss \1",
     r"(?<![\w'])classes=": "--classes",
     r"^classes are": "--classes are",
