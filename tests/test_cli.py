@@ -3,6 +3,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -511,16 +512,23 @@ def test_what_cannot_be_written_is_said_before_any_work(
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
 def test_what_is_read_only_is_said_before_any_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "p.csv").touch(mode=0o400)
     words = ("predict", "none.joblib", "none.csv", "--out")
-    assert "which is read-only" in fail(monkeypatch, capsys, *words, tmp_path / "p.csv")[1]
-    tmp_path.chmod(0o500)
-    error = fail(monkeypatch, capsys, *words, tmp_path / "new" / "p.csv")[1]
-    assert f"nothing can be written to '{tmp_path}' (Permission denied)" in error
+    with tempfile.TemporaryDirectory() as name:
+        folder, user = Path(name), os.geteuid()
+        (folder / "p.csv").touch(mode=0o444)
+        folder.chmod(0o555)
+        try:
+            os.seteuid(user or 65534)  # to root nothing is read-only
+            here = fail(monkeypatch, capsys, *words, folder / "p.csv")[1]
+            below = fail(monkeypatch, capsys, *words, folder / "new" / "p.csv")[1]
+        finally:
+            os.seteuid(user)
+            folder.chmod(0o755)
+    assert "which is read-only" in here
+    assert f"nothing can be written to '{folder}' (Permission denied)" in below
 
 
 def test_a_folder_of_the_reports_name(

@@ -483,3 +483,18 @@ def test_the_classes_of_an_audit_are_named_as_text() -> None:
     np.testing.assert_allclose(found.domain_losses, -0.5 * np.log(0.8 * 0.1))
     with pytest.raises(ValueError, match=r"classes are .*low.*, but the target's numbers"):
         audit_frame(frame, ["g"], target="y", prediction=["a", "b"], classes=["low", "high"])
+
+
+@pytest.mark.parametrize("name", ["prediction", "probability of yes"])
+def test_no_kept_column_is_lost(name: str) -> None:
+    table = shop(100)
+    model = fit_table(table, "bought", ["region"], gamma=0.01).model
+    with pytest.raises(ValueError, match=f"keep is '{name}', but a column of that name is made"):
+        predict_table(model, table.assign(**{name: 1}), [name])
+
+
+def test_a_fault_of_a_file_of_mixtures_names_it(tmp_path: Path) -> None:
+    file = tmp_path / "m.json"
+    file.write_text('{"north": 0.3, "south": 0.3}')
+    with pytest.raises(ValueError, match=r"m\.json: .*sum"):
+        mixture_set(str(file), ["north", "south"], [1, 2])

@@ -266,29 +266,17 @@ def predict(
     with _steps(not quiet) as step:
         step(f"reading {table}")
         fitted = _load(model)
-        _check_kept(keep or (), fitted.classes)
         features = [column.name for column in fitted.features.columns]
         frame = read_table(table, encoding=encoding, keep=features)
         kept = read_table(table, encoding=encoding, text=keep) if keep else None  # as written
-        predictions, notes = predict_table(fitted, frame, keep or (), kept)
+        with _options_named():
+            predictions, notes = predict_table(fitted, frame, keep or (), kept)
     for note in [] if quiet else notes:
         typer.echo(f"note: {note}", err=True)
     if out is None:
         save(predictions, sys.stdout)
     else:
         _write(out, lambda path: save(predictions, path))
-
-
-def _check_kept(keep: Sequence[str], classes: Any) -> None:
-    made = {
-        "prediction",
-        *(f"probability of {name}" for name in ([] if classes is None else classes)),
-    }
-    for name in keep:
-        if name in made:
-            raise ValueError(
-                f"--keep is {name!r}, but a column of that name is made; rename that of the table"
-            )
 
 
 def _saver(out: Path | None) -> Callable[[Any, Any], object]:
@@ -437,7 +425,7 @@ _ADVICE = {
     "chooses it), take a smaller set of --mixtures, or put small domains together with --min-rows",
     r"'\(other\)'; name a domain column of two or more values": "'(other)', so many are small; "
     "lower --min-rows",
-    r"^(gamma|folds|holdout|mixtures|encoding|loss|confidence) is ": r"--\1 is ",
+    r"^(gamma|folds|holdout|mixtures|encoding|loss|confidence|keep) is ": r"--\1 is ",
     r"^(?:r|alpha|rho) must be a number": "--mixtures must have a number",
     r"^a and b have": "the column of --against and the other have",
     r"y_true=None and the loss of each row as y_pred": "--losses for a column of losses",
@@ -539,7 +527,8 @@ def _check_output(option: str, path: Path) -> None:
     """Refuse what is no file, and folders that are none or that nothing can be written to."""
     if path.is_dir():
         raise ValueError(f"{option} is {str(path)!r}, which is a folder; name a file")
-    if path.exists() and not os.access(path, os.W_OK):
+    effective = os.access in os.supports_effective_ids
+    if path.exists() and not os.access(path, os.W_OK, effective_ids=effective):
         raise ValueError(f"{option} is {str(path)!r}, which is read-only; give another path")
     if _is_stream(path):
         return

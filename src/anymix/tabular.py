@@ -127,7 +127,11 @@ def mixture_set(text: str, names: Iterable[Any], sizes: Any) -> MixtureSet:
         }
         return made[kind]()
     if text.endswith(".json"):
-        return _mixtures_of_file(Path(text), [str(name) for name in names])
+        try:
+            return _mixtures_of_file(Path(text), [str(name) for name in names])
+        except ValueError as error:
+            named = text in str(error)
+            raise ValueError(str(error) if named else f"{text}: {error}") from None
     raise ValueError(
         f"mixtures is {text!r}; give simplex, data, chi2:2.0, cvar:0.3, tv:0.2 or a .json file"
     )
@@ -318,7 +322,8 @@ class _Rows:
             how = "with --min-rows 30" if what == "domain" else "in the table"
             raise ValueError(
                 f"{what} {str(names[np.argmin(counts)])!r} has too few rows to fit some and hold "
-                f"out others; put small ones together {how}, or leave them out"
+                f"out others; put small ones together {how}, leave them out, or hold out another "
+                "share"
             )
 
 
@@ -597,13 +602,21 @@ def predict_table(
     """
     source = frame if kept is None else kept
     beside = {name: column(source, name) for name in keep}
-    notes = model.features.unseen(frame)
+    made = _predictions(model, frame)
+    clash = [name for name in keep if name in made]
+    if clash:
+        raise ValueError(
+            f"keep is {clash[0]!r}, but a column of that name is made; rename that of the table"
+        )
+    return pandas().DataFrame(beside | made), model.features.unseen(frame)
+
+
+def _predictions(model: TableModel, frame: Any) -> dict[str, NDArray[Any]]:
     if model.classes is None:
-        return pandas().DataFrame(beside | {"prediction": model.predict(frame)}), notes
-    P = model.predict_proba(frame)
-    said = {"prediction": model.classes[np.argmax(P, axis=1)]}
-    shares = {f"probability of {name}": P[:, k] for k, name in enumerate(model.classes.tolist())}
-    return pandas().DataFrame(beside | said | shares), notes
+        return {"prediction": model.predict(frame)}
+    P, classes = model.predict_proba(frame), model.classes
+    shares = {f"probability of {name}": P[:, k] for k, name in enumerate(classes.tolist())}
+    return {"prediction": classes[np.argmax(P, axis=1)]} | shares
 
 
 def audit_frame(

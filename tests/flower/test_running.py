@@ -170,7 +170,7 @@ time.sleep(100)"""
         child = int(log.read_text())
         os.kill(child, 0)
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(child)], capture_output=True).stdout
-    assert state.strip() in (b"", b"Z", b"Zs")
+    assert state.strip()[:1] in (b"", b"Z")
 
 
 def test_a_command_that_is_not_installed(tmp_path: Path) -> None:
