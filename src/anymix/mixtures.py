@@ -312,6 +312,20 @@ class Hull(MixtureSet):
         V, n = self.points, len(self.points)
         factor = np.hstack((V @ F, V * np.sqrt(D)))  # (n, r + p)
         theta = _minimize_on_box(V @ c, factor, np.zeros(n), np.zeros(n), np.ones(n), None)
+        lam = theta @ V
+        W = V - lam  # once more from λ, where differences keep the digits that V and c hide
+        slope = F @ (lam @ F) + D * lam - c
+        slope -= slope.mean()  # which no difference of mixtures sees
+        theta = theta + minimize_quadratic(
+            -(W @ slope),
+            np.hstack((W @ F, W * np.sqrt(D))),
+            lower=-theta,
+            upper=1 - theta,
+            rows=np.ones((1, n)),
+            totals=[0.0],
+            start=np.zeros(n),
+        )
+        theta[theta <= 4 * np.finfo(np.float64).eps] = 0.0
         return np.asarray(theta @ V)
 
     def _contains(self, lam: Array, tol: float) -> bool:
