@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import stat
@@ -740,3 +741,48 @@ def test_a_million_rows_take_four_times_the_file_at_most(tmp_path: Path) -> None
     found = json.loads(out.read_text())
     assert found["adult"]["ratio"] <= 4
     assert found["narrow"]["ratio"] <= 4
+
+
+def zips(path: Path, levels: list[str], n: int = 400) -> Path:
+    """A category that looks like a number in files that lack its last level."""
+    r = np.random.default_rng(0)
+    level = r.choice(levels, n)
+    y = np.where((level == "01") ^ (r.uniform(size=n) < 0.1), "yes", "no")
+    frame = pd.DataFrame({"zip": level, "d": r.choice(["a", "b"], n), "y": y})
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_a_level_is_the_same_in_every_file(tmp_path: Path) -> None:
+    table = zips(tmp_path / "train.csv", ["01", "02", "0A"])
+    test = zips(tmp_path / "test.csv", ["01", "02"])
+    model = tmp_path / "m.joblib"
+    words = ("fit", table, "-t", "y", "-d", "d", "--gamma", "0.01", "--test", test, "--json")
+    found = json.loads(run(*words, "--out", model))
+    assert found["audits"]["agnostic"]["pooled_metrics"]["accuracy"] > 0.8
+    predicted = pd.read_csv(io.StringIO(run("predict", model, test, "--keep", "zip")), dtype=str)
+    truth = pd.read_csv(test, dtype=str)
+    assert predicted["zip"].tolist() == truth["zip"].tolist()
+    assert (predicted["prediction"] == truth["y"]).mean() > 0.8
+
+
+def test_labels_that_happen_to_be_digits_are_labels(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("y,p,d\n1,1,a\n2,1,a\n3a,2,b\n1,1,b\n")
+    found = json.loads(run("audit", table, "-t", "y", "-p", "p", "-d", "d", "--json"))
+    assert [domain["loss"] for domain in found["domains"]] == [0.5, 0.5]
+
+
+def test_kept_columns_of_parquet_keep_every_digit(tmp_path: Path) -> None:
+    table = zips(tmp_path / "t.csv", ["01", "02", "0A"])
+    run("fit", table, "-t", "y", "-d", "d", "--gamma", "0.01", "--out", tmp_path / "m.joblib", "-q")
+    ids = pd.array([2**53 + 1, None, 2**53 + 3], dtype="Int64")
+    frame = pd.DataFrame({"zip": ["01", "02", "0A"], "id": ids})
+    frame.to_parquet(tmp_path / "new.parquet")
+    shown = run("predict", tmp_path / "m.joblib", tmp_path / "new.parquet", "--keep", "id")
+    assert [line.split(",")[0] for line in shown.splitlines()] == [
+        "id",
+        str(2**53 + 1),
+        "",
+        str(2**53 + 3),
+    ]

@@ -159,9 +159,64 @@ def test_whole_numbers_keep_every_digit(tmp_path: Path, monkeypatch: pytest.Monk
     expected.to_csv(tmp_path / "t.csv", index=False)
     frame = read_table(tmp_path / "t.csv")
     assert frame["id"].tolist() == IDS
-    assert frame["beyond"].tolist() == expected["beyond"].tolist()  # as strings
-    expected[["id"]].to_parquet(tmp_path / "t.parquet")
-    assert read_table(tmp_path / "t.parquet")["id"].tolist() == IDS
+    assert frame["beyond"].tolist() == [float(2**63)] * 3
+    options: list[Any] = [{"text": ["beyond"]}, {"strings": ["beyond"]}]
+    for text in options:
+        exact = read_table(tmp_path / "t.csv", **text)
+        assert exact["beyond"].tolist() == expected["beyond"].tolist()
+    typed = expected.assign(beyond=expected["beyond"].astype(np.uint64))
+    typed.assign(gap=pd.array([IDS[0], None, IDS[1]], dtype="Int64")).to_parquet(tmp_path / "t.pq")
+    assert read_table(tmp_path / "t.pq")["id"].tolist() == IDS
+    assert read_table(tmp_path / "t.pq")["beyond"].tolist() == [float(2**63)] * 3
+    assert read_table(tmp_path / "t.pq")["gap"].isna().tolist() == [False, True, False]
+    kept = read_table(tmp_path / "t.pq", text=["beyond", "gap"])
+    assert kept["beyond"].tolist() == expected["beyond"].tolist()
+    assert kept["gap"].dropna().tolist() == [str(IDS[0]), str(IDS[1])]
+
+
+@pytest.mark.parametrize("cells", [["a", "b", "", ""], ["a", "b", "", "", "a", "c"], ["", "", "b"]])
+def test_strings_with_a_chunk_of_missing_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cells: list[str]
+) -> None:
+    monkeypatch.setattr(tables, "CHUNK", 2)
+    expected = pd.DataFrame({"x": [cell or None for cell in cells], "y": 1})
+    expected.to_csv(tmp_path / "t.csv", index=False)
+    same(read_table(tmp_path / "t.csv"), expected)
+    expected.to_parquet(tmp_path / "t.parquet")
+    same(read_table(tmp_path / "t.parquet"), expected)
+
+
+def test_numbers_beyond_64_bits_beside_signs_of_missing(tmp_path: Path) -> None:
+    write(tmp_path / "t.csv", "a,b\n12345678901234567890,9999999999999999999999999\nNA,01\n")
+    frame = read_table(tmp_path / "t.csv")
+    assert frame["a"].isna().tolist() == [False, True]
+    assert frame["b"].tolist() == ["9999999999999999999999999", "01"]
+
+
+def test_strings_are_never_numbers(tmp_path: Path) -> None:
+    write(tmp_path / "t.csv", "zip,x\n01,1\n02,1\nNA,1\n")
+    assert read_table(tmp_path / "t.csv")["zip"].tolist()[:2] == [1, 2]
+    found = read_table(tmp_path / "t.csv", strings=["zip"])["zip"]
+    assert found.tolist()[:2] == ["01", "02"]
+    assert found.isna().tolist() == [False, False, True]
+
+
+def test_every_table_is_read_as_pandas_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random columns of numbers, words and gaps, in chunks of any size."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        kinds: list[list[str]] = [["1", "-20", ""], ["1", "2.5", ""], ["a", "b c", ""], ["7", "x"]]
+        n = int(rng.integers(1, 12))
+        columns = {
+            f"c{j}": np.repeat(rng.choice(kinds[rng.integers(4)], n), rng.integers(1, 4))[:n]
+            for j in range(3)
+        }
+        monkeypatch.setattr(tables, "CHUNK", int(rng.integers(1, 5)))
+        frame = pd.DataFrame(columns | {"y": 1})
+        frame.to_csv(tmp_path / "t.csv", index=False)
+        same(read_table(tmp_path / "t.csv"), pd.read_csv(tmp_path / "t.csv"))
 
 
 @pytest.mark.parametrize("gap", [0, 1, 3, 4, 5])
@@ -230,9 +285,14 @@ def test_parquet_of_decimals_lists_and_twins(tmp_path: Path) -> None:
         return tmp_path / name
 
     prices = pa.array([1, 2, None], pa.decimal128(9, 2))
-    frame = read_table(saved("a.parquet", [prices, [[1], [2, 3], None]], ["price", "list"]))
+    lists = pa.array([[1], [2, 3], None], pa.list_(pa.decimal128(9, 2)))
+    file = saved("a.parquet", [prices, lists], ["price", "list"])
+    frame = read_table(file)
     np.testing.assert_array_equal(frame["price"], [1.0, 2.0, np.nan])
     assert len(frame["list"].unique()) == 3
+    assert read_table(file, text=["price"])["price"].tolist()[:2] == ["1.00", "2.00"]
+    pd.DataFrame({"x": [1, 2]}, index=pd.Index([7, 8], name="id")).to_parquet(tmp_path / "i.pq")
+    assert read_table(tmp_path / "i.pq")["id"].tolist() == [7, 8]
     with pytest.raises(ValueError, match="two columns named 'a'"):
         read_table(saved("b.parquet", [[1], [2]], ["a", "a"]))
 

@@ -447,7 +447,9 @@ def test_bad_audits_are_refused(options: dict[str, Any], message: str) -> None:
 
 def test_domains_are_as_written_but_for_whole_numbers() -> None:
     frame = pd.DataFrame({"d": ["7", "7.0", "01", "1"], "k": [3, 1, 2, 10], "x": [7.0, None, 1, 2]})
-    assert domain_labels(frame, ["d"]).tolist() == ["7", "7", "01", "1"]
+    assert domain_labels(frame, ["d"]).tolist() == ["7", "7.0", "01", "1"]
+    large = frame.assign(u=np.array([2**63, 1, 2, 3], dtype=np.uint64))
+    assert domain_labels(large, ["u"]).tolist() == [str(2**63), "1", "2", "3"]
     assert domain_labels(frame, ["k"]).tolist() == [3, 1, 2, 10]
     assert domain_labels(frame, ["x"]).tolist() == ["7", "(missing)", "1", "2"]
 

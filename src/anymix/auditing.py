@@ -636,9 +636,10 @@ class Comparison:
     def difference_intervals(self) -> Array:
         """Confidence intervals of the differences, each about one domain alone, (p, 2)."""
         pairs = zip(self.a.row_losses, self.b.row_losses, strict=True)
-        least, most = _reach(self.a.kind, self.a.loss)
+        least_a, most_a = _reach(self.a.kind, self.a.loss)
+        least_b, most_b = _reach(self.b.kind, self.b.loss)
         ends = [
-            intervals.mean(b - a, self.a.confidence, least - most, most - least)[1:]
+            intervals.mean(b - a, self.a.confidence, least_b - most_a, most_b - least_a)[1:]
             for a, b in pairs
         ]
         return np.array(ends)

@@ -194,8 +194,12 @@ def fit(
     used: Any = {"keep": [target], "text": domain}
     with _steps(shown) as step, _options_named():
         step(f"reading {table}")
+        read = [read_table(table, encoding=encoding, **used)]  # to be let go of when it is fitted
+        if test is not None:
+            levels = read[0].select_dtypes("category").columns  # 01 is none that turns into 1
+            read.append(read_table(test, encoding=encoding, strings=levels, **used))
         found = fit_table(
-            read_table(table, encoding=encoding, **used),
+            read.pop(0),
             target,
             domain,
             mixtures=mixtures,
@@ -205,7 +209,7 @@ def fit(
             min_rows=min_rows,
             folds=folds,
             holdout=holdout,
-            test=None if test is None else read_table(test, encoding=encoding, **used),
+            test=read.pop() if read else None,
             progress=step,
         )
     notes = [f"Judged on {found.judged_on}.", *map(_in_options, found.notes)]
@@ -258,6 +262,7 @@ def predict(
 
     - anymix predict model.joblib new.csv | head
     """
+    from anymix.features import Category
     from anymix.tables import read_table
     from anymix.tabular import predict_table
 
@@ -266,8 +271,10 @@ def predict(
     with _steps(not quiet) as step:
         step(f"reading {table}")
         fitted = _load(model)
-        features = [column.name for column in fitted.features.columns]
-        frame = read_table(table, encoding=encoding, keep=features)
+        columns = fitted.features.columns
+        levels = [c.name for c in columns if isinstance(c, Category)]
+        features = [c.name for c in columns]
+        frame = read_table(table, encoding=encoding, keep=features, strings=levels)
         kept = read_table(table, encoding=encoding, text=keep) if keep else None  # as written
         with _options_named():
             predictions, notes = predict_table(fitted, frame, keep or (), kept)

@@ -32,13 +32,15 @@ def read_table(
     encoding: str = "utf-8",
     keep: Sequence[str] = (),
     text: Sequence[str] = (),
+    strings: Sequence[str] = (),
 ) -> Any:
     """A CSV, TSV or Parquet file, gzipped or not, as a pandas frame of numbers and categories.
 
     A column is numbers if all its entries are; empty cells, NA, N/A, NaN, null and ? are missing.
-    Columns of more than 5,000 different strings are left out unless `keep` or `text` names them;
-    their names are in `frame.attrs["left_out"]`. Those of `text` are taken as written: 01 is not 1,
-    and only an empty cell is missing. Read in pieces: the memory needed is that of the result.
+    Columns of more than 5,000 different strings are left out unless they are named here; the names
+    of those left out are in `frame.attrs["left_out"]`. Columns of `strings` are no numbers: 01 is
+    not 1. Those of `text` are taken as written, and only an empty cell is missing there. Read in
+    pieces: the memory needed is that of the result.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -51,18 +53,17 @@ def read_table(
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path} is not a file; give the path of a CSV, TSV or Parquet file")
-    named = {*keep, *text}
+    named, known = {*keep, *text, *strings}, {*text, *strings}
     if _kind(path) == "parquet":
-        return _frame(path, _parquet_rows(path), _parquet_chunks(path), named)
+        return _frame(path, _parquet_rows(path), _parquet_chunks(path, known), named)
     layout = _check_lines(path, encoding)
-    strings = set(text)
     while True:
         try:
-            return _frame(
-                path, layout.n, _text_chunks(path, layout, encoding, strings, text), named
-            )
+            return _frame(path, layout.n, _text_chunks(path, layout, encoding, known, text), named)
         except _MisreadError as error:  # read those columns as strings from the start
-            strings |= error.columns
+            if error.columns <= known:
+                raise
+            known |= error.columns
 
 
 class _MisreadError(Exception):
@@ -114,17 +115,28 @@ def _parquet_rows(path: Path) -> int:
     return n
 
 
-def _parquet_chunks(path: Path) -> Iterator[Any]:
+def _parquet_chunks(path: Path, strings: set[str]) -> Iterator[Any]:
+    """Frames with every column of the file, a pandas index included if it has a name."""
+    from pyarrow import float64, string, types  # type: ignore[import-untyped]
+
+    def plain(values: Any, name: str) -> Any:
+        digits = types.is_integer(values.type) or types.is_decimal(values.type)
+        if digits and name in strings:
+            return values.cast(string())  # exactly
+        return values.cast(float64()) if types.is_decimal(values.type) else values
+
     with _parquet(path) as file:
         for batch in file.iter_batches(batch_size=CHUNK):
-            decimals = [f.name for f in batch.schema if "decimal" in str(f.type)]
-            yield batch.to_pandas().astype(dict.fromkeys(decimals, np.float64))
+            for i, name in enumerate(batch.schema.names):
+                batch = batch.set_column(i, name, plain(batch.column(i), name))
+            chunk = batch.to_pandas(ignore_metadata=True)
+            yield chunk.drop(columns=[c for c in chunk if str(c).startswith("__index_level_")])
 
 
 @contextmanager
 def _parquet(path: Path) -> Iterator[Any]:
     try:
-        from pyarrow import ArrowInvalid  # type: ignore[import-untyped]
+        from pyarrow import ArrowInvalid
         from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
     except ImportError:
         raise ValueError(f"{path} is Parquet, which needs pyarrow; pip install pyarrow") from None
@@ -151,17 +163,18 @@ def _text_chunks(
         encoding="utf-8-sig" if encoding == "utf-8" else encoding,
     ) as reader:
         for chunk in reader:
-            misread = [name for name in chunk.columns if _is_misread(chunk[name])]
+            misread = [c for c in chunk.columns if c not in strings and _is_misread(chunk[c])]
             if misread:
                 raise _MisreadError(*misread)
             yield chunk
 
 
 def _is_misread(values: Any) -> bool:
-    """Truth values, whose spelling is lost, and whole numbers beyond 63 bits."""
-    if values.dtype.kind in "bu":
-        return True
-    return values.dtype == object and any(isinstance(v, bool) for v in values.unique())
+    """Truth values, whose spelling is lost, and whole numbers beyond 64 bits."""
+    if values.dtype.kind in "iuf":
+        return False
+    distinct = values.dropna().unique()
+    return any(not isinstance(v, str) or v in MISSING for v in distinct)
 
 
 @contextmanager
@@ -260,16 +273,22 @@ class _Column:
         rows = slice(self.filled, self.filled + len(chunk))
         self.filled = rows.stop
         empty, kind = bool(chunk.isna().all()), chunk.dtype.kind
+        if kind == "u" and not empty and chunk.max() >= 2**63:
+            chunk, kind = chunk.astype(np.float64), "f"
         if self.values is None and not empty:
             self.values = self._room(kind, rows.start)
-        elif self.values is not None and self.values.dtype.kind == "i" and (empty or kind == "f"):
-            self.values = self.values.astype(np.float64)  # which can say that one is missing
+        elif self.is_whole and (empty or kind == "f"):
+            self.values = np.asarray(self.values, np.float64)  # which can say that one is missing
             self.values[rows.start :] = np.nan
         if self.values is None or empty:
             return
         if (kind in "iuf") == (self.values.dtype == np.int32):
             raise _MisreadError(self.name)
         self.values[rows] = chunk.to_numpy() if kind in "iuf" else self._codes(chunk)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.values is not None and self.values.dtype == np.int64
 
     def _room(self, kind: str, start: int) -> NDArray[Any]:
         """For all rows; those before `start` are missing."""

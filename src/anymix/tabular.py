@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,15 +72,10 @@ def _domain_column(name: str, values: Any) -> NDArray[Any]:
             f"column {name!r} has {distinct:,} different values; a domain or class column has at "
             f"most {MOST_DOMAINS:,}: group its values first"
         )
-    if values.dtype.kind in "iu" and not values.isna().any():
+    if values.dtype.kind in "iu" and not values.isna().any() and values.max() < 2**63:
         return np.asarray(values.to_numpy(dtype=np.int64))
     codes, names = level_codes(values)
-    return np.array([_plain(level) for level in names], dtype=object)[codes]
-
-
-def _plain(level: str) -> str:
-    """7.0, as whole numbers are written beside a missing one, is 7."""
-    return re.sub(r"^(-?(0|[1-9]\d*))\.0+$", r"\1", level)
+    return np.array(names, dtype=object)[codes]
 
 
 def merge_small(labels: NDArray[Any], min_rows: int) -> tuple[NDArray[Any], list[str]]:
@@ -404,6 +398,7 @@ def fit_table(
         del order
     else:
         test, _ = _with_target(test, target)
+        notes += [f"the test file, {note}" for note in features.unseen(test)]
         rows = _followed_by(rows, test, target, domains, set(merged))
         splits, judged_on = [(slice(0, n), slice(n, len(rows.y)))], "the rows of the test file"
     rows.check(splits)
@@ -649,25 +644,39 @@ def audit_frame(
     names, codes = encode("domains", domain_labels(frame, domains), len(frame))
     Λ = mixture_set(mixtures, names.tolist(), np.bincount(codes))
     y = None if target is None or losses is not None else _entries(frame, [target])
-    known = None if classes is None or y is None else _like(classes, y)
     models = [[against]] if against is not None else []
     models.append([losses] if losses is not None else list(prediction))
+    said = {", ".join(columns): _entries(frame, columns) for columns in models}
+    if any(_is_text(v) for v in (y, *said.values())):  # 1 and 2 beside 3a are labels too
+        y, said = _as_text(y), {name: _as_text(v) for name, v in said.items()}
+    known = None if classes is None or y is None else _like(classes, y)
     return {
-        ", ".join(columns): audit(
+        name: audit(
             y,
-            _entries(frame, columns),
+            entries,
             sensitive_features=labels,
             loss=loss,
             mixtures=Λ,
             confidence=confidence,
             classes=known,
         )
-        for columns in models
+        for name, entries in said.items()
     }
 
 
+def _is_text(values: NDArray[Any] | None) -> bool:
+    return values is not None and values.dtype.kind not in "biuf"
+
+
+def _as_text(values: Any) -> Any:
+    """Whole numbers as they are written; all else as it is."""
+    return values.astype(str) if values is not None and values.dtype.kind in "iu" else values
+
+
 def _like(classes: Sequence[str], y: NDArray[Any]) -> list[Any]:
-    """The classes as numbers where the target's are."""
+    """The classes as numbers, or truth values, where the target's are."""
+    if y.dtype.kind == "b" and set(classes) <= {"False", "True"}:
+        return [name == "True" for name in classes]
     if y.dtype.kind not in "iuf":
         return list(classes)
     try:
