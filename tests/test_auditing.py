@@ -674,3 +674,13 @@ def test_two_audits_and_two_names_are_compared() -> None:
         with pytest.raises(ValueError, match=r"names is .*; give two different names"):
             compare(found, found, names=names)  # type: ignore[arg-type]
     assert list(compare(found, found).to_dict()["audits"]) == ["a", "b"]
+
+
+def test_a_difference_of_two_kinds_of_losses_holds_its_own_estimate() -> None:
+    groups = list("aaabbb")
+    first = audit([0, 1] * 3, [0.5] * 6, groups)
+    second = audit(None, [50.0] * 6, groups, loss="log")
+    found = compare(first, second)
+    ends = found.difference_intervals
+    np.testing.assert_array_less(ends[:, 0], found.differences)
+    np.testing.assert_array_less(found.differences, ends[:, 1])

@@ -303,7 +303,7 @@ def _worst(target: MixtureSet, ends: Array) -> float:
 
 
 def _check_confidence(confidence: Any) -> None:
-    if not isinstance(confidence, float | int | np.number) or not 0 < confidence < 1:
+    if not isinstance(confidence, float | int | np.number) or not 0 < confidence <= 1 - 1e-9:
         raise ValueError(f"confidence is {confidence!r}; give one inside (0, 1), such as 0.95")
 
 

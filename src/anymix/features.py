@@ -211,10 +211,11 @@ def _learn(name: str, column: Any) -> tuple[Number | Category | None, str]:
 
 def _learn_number(name: str, column: Any, has_missing: bool) -> Number | None:
     x = numbers_of(name, column)
-    median = float(np.nanmedian(x))
-    x[np.isnan(x)] = median
-    unit = float(np.abs(x).max()) or 1.0
+    unit = max(float(np.nanmax(np.abs(x))), 1e-290)
     x /= unit  # squares of 1e200 or 1e-200 are no numbers
+    share = float(np.nanmedian(x))
+    x[np.isnan(x)] = share
+    median = unit * share
     if float(x.std()) <= 1e-12:
         return Number(name, median, median, 1.0, True) if has_missing else None
     return Number(name, median, unit * float(x.mean()), unit * float(x.std()), has_missing)

@@ -596,6 +596,8 @@ def predict_table(
     ["'c': 1 level(s) that the training had not, such as 'w'"]
     """
     source = frame if kept is None else kept
+    if len(source) != len(frame):
+        raise ValueError(f"kept has {len(source)} rows but frame has {len(frame)}; give the same")
     beside = {name: column(source, name) for name in keep}
     made = _predictions(model, frame)
     clash = [name for name in keep if name in made]
