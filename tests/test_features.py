@@ -121,3 +121,17 @@ def test_decimal_commas_are_guessed() -> None:
         "'price': left out, nearly every row has a value of its own: numbers with a decimal comma? "
         "write a point"
     ]
+
+
+def test_digits_that_were_taken_for_words_are_numbers() -> None:
+    features, _ = Features.learn(pd.DataFrame({"x": [10115.0, 20095.0, 80331.0]}), ["x"])
+    expected = features.transform(pd.DataFrame({"x": [20095.0, np.nan]}))
+    words = pd.DataFrame({"x": pd.Categorical(["20095", None])})
+    np.testing.assert_array_equal(features.transform(words), expected)
+
+
+def test_numbers_near_the_largest() -> None:
+    frame = pd.DataFrame({"x": [1.7e308, 1.6e308, -1.7e308]})
+    X = Features.learn(frame, ["x"])[0].transform(frame)
+    x = np.array([1.7, 1.6, -1.7])
+    np.testing.assert_allclose(X[:, 0], (x - x.mean()) / x.std(), rtol=1e-12)

@@ -155,6 +155,15 @@ def test_projection_onto_a_thin_hull_is_idempotent() -> None:
             np.testing.assert_allclose(hull.project(lam, weights), lam, rtol=0, atol=1e-12)
 
 
+def test_a_hull_contains_its_members_though_points_nearly_repeat() -> None:
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        points = np.repeat(rng.dirichlet(np.full(8, 0.1), 5), 2, axis=0)
+        points = np.abs(points + 1e-8 * rng.normal(size=points.shape))
+        hull = Hull(points / points.sum(axis=1, keepdims=True))
+        assert hull.contains(rng.dirichlet(np.ones(10)) @ hull.points)
+
+
 @given(_case())
 def test_projection_is_non_expansive(case: tuple[MixtureSet, Array, Array, Array]) -> None:
     mixtures, v, u, _ = case

@@ -500,3 +500,16 @@ def test_a_fault_of_a_file_of_mixtures_names_it(tmp_path: Path) -> None:
     file.write_text('{"north": 0.3, "south": 0.3}')
     with pytest.raises(ValueError, match=r"m\.json: .*sum"):
         mixture_set(str(file), ["north", "south"], [1, 2])
+
+
+def test_labels_and_probabilities_beside_words() -> None:
+    frame = pd.DataFrame({"y": ["s", "m", "l", "m"], "l": 0, "m": 0, "s": 0, "g": list("aabb")})
+    for name in "lms":
+        frame[name] = (frame["y"] == name).astype(int)
+    found = audit_frame(frame, ["g"], target="y", prediction=["l", "m", "s"])["l, m, s"]
+    assert (found.kind, found.domain_losses.tolist()) == ("probabilities", [0.0, 0.0])
+    numbers = pd.DataFrame(
+        {"y": np.array([1, 2, 1, 2], object), "p": [1, 2, 1, 1], "g": frame["g"]}
+    )
+    found = audit_frame(numbers, ["g"], target="y", prediction=["p"])["p"]
+    assert found.domain_losses.tolist() == [0.0, 0.5]

@@ -48,8 +48,8 @@ class Number:
         x = numbers_of(self.name, column)
         missing = np.isnan(x)
         x[missing] = self.median
-        x -= self.mean
         x /= self.scale
+        x -= self.mean / self.scale  # in this order 1e308 does not overflow
         yield x, np.zeros(len(x), dtype=np.int32)
         if self.has_missing:
             yield missing.astype(np.float64), np.ones(len(x), dtype=np.int32)
@@ -85,10 +85,12 @@ def numbers_of(name: str, column: Any) -> Array:
     """A copy of the column as float64."""
     if column.dtype.kind not in "iufb":
         levels = [str(v) for v in column.dropna().unique() if not _is_number(str(v))]
-        raise ValueError(
-            f"column {name!r} holds numbers in training but here {', '.join(levels[:3])}; correct "
-            "or empty such cells"
-        )
+        if levels:
+            raise ValueError(
+                f"column {name!r} holds numbers in training but here {', '.join(levels[:3])}; "
+                "correct or empty such cells"
+            )
+        column = column.astype(object).astype(np.float64)  # digits that were taken for words
     x = np.array(column.to_numpy(dtype=np.float64, na_value=math.nan))
     if np.isinf(x).any():
         raise ValueError(f"column {name!r} has infinite values; correct them or leave them empty")

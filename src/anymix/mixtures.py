@@ -312,21 +312,27 @@ class Hull(MixtureSet):
         V, n = self.points, len(self.points)
         factor = np.hstack((V @ F, V * np.sqrt(D)))  # (n, r + p)
         theta = _minimize_on_box(V @ c, factor, np.zeros(n), np.zeros(n), np.ones(n), None)
-        lam = theta @ V
-        W = V - lam  # once more from λ, where differences keep the digits that V and c hide
-        slope = F @ (lam @ F) + D * lam - c
-        slope -= slope.mean()  # which no difference of mixtures sees
+        for _ in range(8):  # again from λ, where differences keep the digits that V and c hide
+            lam = theta @ V
+            theta = self._refined(theta, V - lam, F @ (lam @ F) + D * lam - c, F, D)
+            if np.max(np.abs(theta @ V - lam)) <= 1e-15:
+                break
+        return np.asarray(theta @ V)
+
+    @staticmethod
+    def _refined(theta: Array, W: Array, slope: Array, F: Array, D: Array) -> Array:
+        """θ moved to the minimum that W = V − λ and the slope at λ tell of."""
+        slope = slope - slope.mean()  # a constant, which no difference of mixtures sees
         theta = theta + minimize_quadratic(
             -(W @ slope),
             np.hstack((W @ F, W * np.sqrt(D))),
             lower=-theta,
             upper=1 - theta,
-            rows=np.ones((1, n)),
+            rows=np.ones((1, len(W))),
             totals=[0.0],
-            start=np.zeros(n),
+            start=np.zeros(len(W)),
         )
-        theta[theta <= 4 * np.finfo(np.float64).eps] = 0.0
-        return np.asarray(theta @ V)
+        return np.where(theta <= 4 * np.finfo(np.float64).eps, 0.0, theta)
 
     def _contains(self, lam: Array, tol: float) -> bool:
         return bool(np.max(np.abs(lam - self._project(lam, None))) <= tol)

@@ -36,11 +36,12 @@ def read_table(
 ) -> Any:
     """A CSV, TSV or Parquet file, gzipped or not, as a pandas frame of numbers and categories.
 
-    A column is numbers if all its entries are; empty cells, NA, N/A, NaN, null and ? are missing.
-    Columns of more than 5,000 different strings are left out unless they are named here; the names
-    of those left out are in `frame.attrs["left_out"]`. Columns of `strings` are no numbers: 01 is
-    not 1. Those of `text` are taken as written, and only an empty cell is missing there. Read in
-    pieces: the memory needed is that of the result.
+    A column is numbers if all its entries are (whole ones of up to 64 bits); in text files, empty
+    cells, NA, N/A, NaN, null and ? are missing. Columns of more than 5,000 different strings are
+    left out unless they are named here; the names of those left out are in
+    `frame.attrs["left_out"]`. In columns of `strings` 01 is not 1. Those of `text` are taken as
+    written, and only an empty cell is missing there. In both, whole numbers in plain digits and
+    without a gap are numbers still. Read in pieces: the memory needed is that of the result.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -300,7 +301,7 @@ class _Column:
         try:
             codes, distinct = pandas().factorize(chunk)
         except TypeError:  # lists, say, which are as good as their text
-            codes, distinct = pandas().factorize(chunk.map(str))
+            codes, distinct = pandas().factorize(chunk.map(str, na_action="ignore"))
         places = [self.known.setdefault(str(v), len(self.known)) for v in distinct]
         return np.asarray(np.array([*places, -1], dtype=np.int32)[codes])
 

@@ -667,12 +667,16 @@ def audit_frame(
 
 
 def _is_text(values: NDArray[Any] | None) -> bool:
-    return values is not None and values.dtype.kind not in "biuf"
+    """Whether there are words among them."""
+    if values is None or values.dtype.kind in "biuf":
+        return False
+    return values.dtype.kind != "O" or any(isinstance(v, str) for v in values.ravel())
 
 
 def _as_text(values: Any) -> Any:
-    """Whole numbers as they are written; all else as it is."""
-    return values.astype(str) if values is not None and values.dtype.kind in "iu" else values
+    """A column of whole numbers as they are written; all else as it is."""
+    digits = values is not None and values.ndim == 1 and values.dtype.kind in "iu"
+    return values.astype(str) if digits else values
 
 
 def _like(classes: Sequence[str], y: NDArray[Any]) -> list[Any]:
