@@ -274,10 +274,13 @@ def predict(
         columns = fitted.features.columns
         levels = [c.name for c in columns if isinstance(c, Category)]
         features = [c.name for c in columns]
-        frame = read_table(table, encoding=encoding, keep=features, strings=levels)
-        kept = read_table(table, encoding=encoding, text=keep) if keep else None  # as written
+        copied = keep or []
+        twice = bool(set(copied) & set(features))  # to be learnt from, and to be copied as written
+        text = [] if twice else copied
+        frame = read_table(table, encoding=encoding, keep=features, strings=levels, text=text)
+        kept = read_table(table, encoding=encoding, text=copied) if twice else frame
         with _options_named():
-            predictions, notes = predict_table(fitted, frame, keep or (), kept)
+            predictions, notes = predict_table(fitted, frame, copied, kept)
     for note in [] if quiet else notes:
         typer.echo(f"note: {note}", err=True)
     if out is None:
