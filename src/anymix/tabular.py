@@ -470,11 +470,11 @@ def _labelled(
     classes: NDArray[Any] | None = None
     if kind == "classify":
         classes, codes = encode("the target", values, len(values))
-        values = codes.astype(_small(len(classes)))
-    return _Rows(None, values, d.astype(_small(len(names))), classes, names), merged
+        values = codes.astype(_code_type(len(classes)))
+    return _Rows(None, values, d.astype(_code_type(len(names))), classes, names), merged
 
 
-def _small(count: int) -> Any:
+def _code_type(count: int) -> Any:
     """A small type for so many codes."""
     return np.int16 if count < 2**15 else np.int32
 
@@ -508,7 +508,7 @@ def _places(what: str, labels: list[Any], names: NDArray[Any]) -> NDArray[np.int
             f"{what} {str(unknown[0])!r} is only in the test file; add rows of it to the table "
             "that is fitted, or leave it out of the test file"
         )
-    return np.array([place[str(label)] for label in labels], dtype=_small(len(names)))
+    return np.array([place[str(label)] for label in labels], dtype=_code_type(len(names)))
 
 
 def _splits(rows: _Rows, folds: int | None, holdout: float | None) -> tuple[Rows, list[Split], str]:
@@ -651,7 +651,7 @@ def audit_frame(
     said = {", ".join(columns): _entries(frame, columns) for columns in models}
     if any(_is_text(v) for v in (y, *said.values())):  # 1 and 2 beside 3a are labels too
         y, said = _as_text(y), {name: _as_text(v) for name, v in said.items()}
-    known = None if classes is None or y is None else _like(classes, y)
+    known = None if classes is None or y is None else _typed_classes(classes, y)
     return {
         name: audit(
             y,
@@ -679,7 +679,7 @@ def _as_text(values: Any) -> Any:
     return values.astype(str) if digits else values
 
 
-def _like(classes: Sequence[str], y: NDArray[Any]) -> list[Any]:
+def _typed_classes(classes: Sequence[str], y: NDArray[Any]) -> list[Any]:
     """The classes as numbers, or truth values, where the target's are."""
     if y.dtype.kind == "b" and set(classes) <= {"False", "True"}:
         return [name == "True" for name in classes]
