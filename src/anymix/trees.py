@@ -209,6 +209,7 @@ def _move(tree: Euclidean, k: int, delta: float) -> None:
 def _project(tree: Euclidean) -> float:
     """The τ with Σ max(a − τ, 0) = 1; all a below it are raised to it."""
     p, root = tree.first[1], len(tree.node) - 1
+    before, more = -np.inf, 0.0
     while True:
         low, n_low, following = tree.low[p + root], tree.node[root, N_LOW], tree.node[root, NEXT]
         rest, n_rest = tree.node[root, REST], tree.node[root, N_REST]
@@ -219,7 +220,9 @@ def _project(tree: Euclidean) -> float:
         if tau <= following:
             _raise(tree, tau)
             return float(tau)
-        _raise(tree, following)  # the next to lowest join them
+        more = 2 * more + 1e-16 * abs(following) if low <= before else 0.0  # rounding held
+        before = low
+        _raise(tree, min(following + more, tau))  # the next to lowest join them
 
 
 @part
