@@ -37,8 +37,8 @@ import anymix as ax
 from anymix import datasets
 from anymix.flower import AgnosticStrategy, LocalGrid, client_app
 from anymix.flower.client import LinearRows, answer
-from anymix.flower.messages import pack, through_the_wire
-from anymix.optimizers import SGD, Adam, Optimizer
+from anymix.flower.wire import pack, through_the_wire
+from anymix.solvers.optimizers import SGD, Adam, Optimizer
 
 N_ROWS, N_FEATURES = 100, 20
 

@@ -38,8 +38,8 @@ from sklearn.linear_model import SGDClassifier
 
 import anymix as ax
 from anymix import datasets
-from anymix.samplers import PerDomain, Weighted
-from anymix.training import train
+from anymix.solvers.samplers import PerDomain, Weighted
+from anymix.solvers.staged import train
 
 GAMMA = 1e-3
 Row = dict[str, Any]
@@ -298,8 +298,8 @@ FIRST = """
 import time
 import numpy as np
 import anymix as ax
-from anymix.samplers import *
-from anymix.optimizers import *
+from anymix.solvers.samplers import *
+from anymix.solvers.optimizers import *
 X = np.random.default_rng(0).normal(size=(60, 5))
 problem = ax.LinearDomains(X, np.arange(60) % 2, np.arange(60) % 4)
 start = time.process_time()

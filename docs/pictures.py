@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anymix as ax
-from anymix.samplers import FullBatch
-from anymix.stochastic import Iterate, mirror_prox_afl
+from anymix.solvers.samplers import FullBatch
+from anymix.solvers.stochastic import Iterate, mirror_prox_afl
 
 Array = NDArray[np.float64]
 FOLDER = Path(__file__).parent / "img"

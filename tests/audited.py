@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from anymix.auditing import Audit, audit
+from anymix.auditing.audits import Audit, audit
 
 
 def two_models(p: int, mixtures: Any = None, n: int = 3000, seed: int = 0) -> dict[str, Audit]:

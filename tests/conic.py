@@ -20,10 +20,20 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import gammaln
 
-from anymix.domains import LinearDomains
-from anymix.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
-from anymix.mixtures import Box, Chi2Ball, Hull, MixtureSet, Point, Simplex, TVBall, Vertices, cvar
-from anymix.penalties import DirichletPrior
+from anymix.mixtures.penalties import DirichletPrior
+from anymix.mixtures.sets import (
+    Box,
+    Chi2Ball,
+    Hull,
+    MixtureSet,
+    Point,
+    Simplex,
+    TVBall,
+    Vertices,
+    cvar,
+)
+from anymix.problem.linear import LinearDomains
+from anymix.problem.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
 
 Array = NDArray[np.float64]
 Cone = tuple[Any, list[Any]]  # an expression to minimise, and its constraints

@@ -12,32 +12,62 @@ array([0.6931, 0.6931])
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from anymix import bounds as bounds
-from anymix.adversary import Adversary
-from anymix.certificates import Certificate, certify
-from anymix.domains import LinearDomains
-from anymix.exact import Solution, solve
-from anymix.losses import CrossEntropy, Hinge, Huber, SquaredError
-from anymix.mixtures import (
-    Box,
-    Chi2Ball,
-    Hull,
-    MixtureSet,
-    Point,
-    Simplex,
-    TVBall,
-    Vertices,
-    cvar,
-)
-from anymix.penalties import Chi2Penalty, DirichletPrior
-from anymix.stochastic import optimistic_afl, stochastic_afl
-
 if TYPE_CHECKING:
+    from anymix import bounds as bounds
+    from anymix import datasets as datasets
     from anymix.auditing import audit, compare
-    from anymix.estimators import AgnosticClassifier, AgnosticRegressor
-    from anymix.selection import AgnosticClassifierCV, agnostic_scorer
+    from anymix.estimators import (
+        AgnosticClassifier,
+        AgnosticClassifierCV,
+        AgnosticRegressor,
+        agnostic_scorer,
+    )
+    from anymix.mixtures import (
+        Adversary,
+        Box,
+        Chi2Ball,
+        Chi2Penalty,
+        DirichletPrior,
+        Hull,
+        MixtureSet,
+        Point,
+        Simplex,
+        TVBall,
+        Vertices,
+        cvar,
+    )
+    from anymix.problem import CrossEntropy, Hinge, Huber, LinearDomains, SquaredError
+    from anymix.solvers import (
+        Certificate,
+        Solution,
+        certify,
+        optimistic_afl,
+        solve,
+        stochastic_afl,
+    )
+    from anymix.solvers import optimizers as optimizers
+    from anymix.solvers import samplers as samplers
 
 __version__ = "0.1.0"
+
+# Every name is imported when it is first asked for, so that an audit loads no solver, and a
+# solver no scikit-learn, which takes longer to load than all the rest.
+_NAMES = {
+    "anymix.auditing": "audit compare",
+    "anymix.estimators": "AgnosticClassifier AgnosticClassifierCV AgnosticRegressor "
+    "agnostic_scorer",
+    "anymix.mixtures": "Adversary Box Chi2Ball Chi2Penalty DirichletPrior Hull MixtureSet Point "
+    "Simplex TVBall Vertices cvar",
+    "anymix.problem": "CrossEntropy Hinge Huber LinearDomains SquaredError",
+    "anymix.solvers": "Certificate Solution certify optimistic_afl solve stochastic_afl",
+}
+_PLACE = {name: module for module, names in _NAMES.items() for name in names.split()}
+_MODULES = {
+    "bounds": "anymix.bounds",
+    "datasets": "anymix.datasets",
+    "optimizers": "anymix.solvers.optimizers",
+    "samplers": "anymix.solvers.samplers",
+}
 
 __all__ = [
     "Adversary",
@@ -71,22 +101,14 @@ __all__ = [
     "stochastic_afl",
 ]
 
-# Importing scikit-learn takes longer than all the rest, so its names arrive when first asked for.
-_LATER = {
-    "AgnosticClassifier": "anymix.estimators",
-    "AgnosticRegressor": "anymix.estimators",
-    "AgnosticClassifierCV": "anymix.selection",
-    "agnostic_scorer": "anymix.selection",
-    "audit": "anymix.auditing",
-    "compare": "anymix.auditing",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'anymix' has no attribute {name!r}")
-    return getattr(import_module(_LATER[name]), name)
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name in _PLACE:
+        return getattr(import_module(_PLACE[name]), name)
+    raise AttributeError(f"module 'anymix' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import anymix as ax
 from anymix.flower import LocalGrid, client_app
-from anymix.flower.messages import pack, unpack
+from anymix.flower.wire import pack, unpack
 
 
 def table(n: int = 90, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

@@ -13,9 +13,9 @@ from torch import nn
 import anymix as ax
 from anymix.flower import AgnosticStrategy, LocalGrid, client_app
 from anymix.flower.client import DomainTable, LinearRows, answer, node_key
-from anymix.flower.messages import TRAIN, exchange, pack
-from anymix.flower.modules import ModuleRows
-from anymix.samplers import FullBatch, PerDomain
+from anymix.flower.torch_rows import ModuleRows
+from anymix.flower.wire import TRAIN, exchange, pack
+from anymix.solvers.samplers import FullBatch, PerDomain
 
 STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
 TRAINING: dict[str, Any] = {

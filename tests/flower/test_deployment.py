@@ -11,8 +11,8 @@ from signal import SIGKILL
 import pytest
 from flower.left_over import alive
 
+from anymix.flower.engines import _Job, _start_superlink, federate, start_node
 from anymix.flower.processes import _descendants
-from anymix.flower.running import _Job, _start_superlink, federate, start_node
 
 THREE_WAYS = Path(__file__).parent / "three_ways"
 

@@ -12,10 +12,10 @@ import pytest
 from flwr.app import Context, RecordDict
 
 from anymix import datasets
-from anymix.domains import LinearDomains
-from anymix.exact import solve
-from anymix.flower.running import federate
-from anymix.mixtures import Point
+from anymix.flower.engines import federate
+from anymix.mixtures.sets import Point
+from anymix.problem.linear import LinearDomains
+from anymix.solvers.exact import solve
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ADULT, KEYBOARD = EXAMPLES / "federated_adult", EXAMPLES / "federated_keyboard"

@@ -22,7 +22,7 @@ import anymix as ax
 from anymix.flower import AgnosticStrategy, LocalGrid
 from anymix.flower.strategy import MissingClientsError
 from anymix.flower.tally import Answer, add_up, rebalance
-from anymix.samplers import FullBatch
+from anymix.solvers.samplers import FullBatch
 
 STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
 
@@ -295,8 +295,8 @@ RUN = """
 import os, signal, sys
 import anymix as ax
 from anymix.flower import AgnosticStrategy
-from anymix.samplers import Weighted
-from anymix.optimizers import Adam
+from anymix.solvers.samplers import Weighted
+from anymix.solvers.optimizers import Adam
 from flower.clients import grid_of
 path, kill_after, kill_in_save = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "save"
 

@@ -13,8 +13,8 @@ from flwr.clientapp import ClientApp
 import anymix as ax
 from anymix import datasets
 from anymix.flower import AgnosticStrategy, LocalGrid
-from anymix.optimizers import Adam
-from anymix.samplers import FullBatch
+from anymix.solvers.optimizers import Adam
+from anymix.solvers.samplers import FullBatch
 
 STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
 Change = Callable[[dict[str, Any], dict[str, Any]], None]

@@ -10,9 +10,9 @@ import pytest
 from flower.left_over import alive
 
 from anymix import datasets
-from anymix.domains import LinearDomains
-from anymix.exact import solve
-from anymix.flower.running import federate
+from anymix.flower.engines import federate
+from anymix.problem.linear import LinearDomains
+from anymix.solvers.exact import solve
 
 THREE_WAYS = Path(__file__).parent / "three_ways"
 ADULT = Path(__file__).parents[2] / "examples" / "federated_adult"

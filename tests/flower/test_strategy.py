@@ -12,8 +12,8 @@ import anymix as ax
 from anymix import datasets
 from anymix.flower import AgnosticStrategy, LocalGrid
 from anymix.flower.sampling import row_weights
-from anymix.optimizers import Adam
-from anymix.samplers import FullBatch, PerDomain, Weighted
+from anymix.solvers.optimizers import Adam
+from anymix.solvers.samplers import FullBatch, PerDomain, Weighted
 
 STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
 

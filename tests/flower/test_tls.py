@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from anymix.flower.running import federate
+from anymix.flower.engines import federate
 
 ADULT = Path(__file__).parents[2] / "examples" / "federated_adult"
 

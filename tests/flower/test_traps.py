@@ -15,7 +15,7 @@ from flwr.serverapp.strategy import Strategy
 import anymix as ax
 from anymix.flower import AgnosticStrategy, LocalGrid
 from anymix.flower.strategy import MissingClientsError
-from anymix.samplers import FullBatch, Weighted
+from anymix.solvers.samplers import FullBatch, Weighted
 
 STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.3}
 

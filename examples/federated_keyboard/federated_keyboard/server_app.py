@@ -7,8 +7,8 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from anymix.flower import AgnosticStrategy, federated_solve
-from anymix.flower.running import save_result, show_log
-from anymix.samplers import FullBatch, ModelSampler, PerDomain, Weighted
+from anymix.flower.engines import save_result, show_log
+from anymix.solvers.samplers import FullBatch, ModelSampler, PerDomain, Weighted
 
 app = ServerApp()
 log = logging.getLogger("anymix.flower")

@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from anymix.flower.client import client_app
-from anymix.flower.grid import LocalGrid
+from anymix.flower.local import LocalGrid
 
 if TYPE_CHECKING:
     from anymix.flower.privacy import Privacy
-    from anymix.flower.solving import federated_certify, federated_solve
+    from anymix.flower.solve import federated_certify, federated_solve
     from anymix.flower.strategy import AgnosticStrategy
 
 __all__ = [
@@ -27,8 +27,8 @@ __all__ = [
 _LATER = {
     "AgnosticStrategy": "anymix.flower.strategy",
     "Privacy": "anymix.flower.privacy",
-    "federated_certify": "anymix.flower.solving",
-    "federated_solve": "anymix.flower.solving",
+    "federated_certify": "anymix.flower.solve",
+    "federated_solve": "anymix.flower.solve",
 }
 
 

@@ -23,10 +23,10 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.domains import LinearDomains
-from anymix.flower.messages import Arrays, Settings, pack, unpack
-from anymix.losses import SquaredError
-from anymix.samplers import DomainRows
+from anymix.flower.wire import Arrays, Settings, pack, unpack
+from anymix.problem.linear import LinearDomains
+from anymix.problem.losses import SquaredError
+from anymix.solvers.samplers import DomainRows
 
 if TYPE_CHECKING:
     import torch
@@ -94,7 +94,7 @@ def client_app(
                 LinearDomains(X, y, domains, loss, intercept=intercept, classes=classes)
             )
         else:
-            from anymix.flower.modules import ModuleRows
+            from anymix.flower.torch_rows import ModuleRows
 
             rows = ModuleRows(model(), loss, X, y, domains)
         if keep:

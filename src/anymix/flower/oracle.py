@@ -18,10 +18,10 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.exact import Record
-from anymix.flower.messages import SOLVE, Arrays, Settings, exchange, n_bytes, pack, unpack
 from anymix.flower.roster import Roster, find_members
 from anymix.flower.sums import Shapes, shapes_of
+from anymix.flower.wire import SOLVE, Arrays, Settings, exchange, n_bytes, pack, unpack
+from anymix.solvers.exact import Record
 
 Array = NDArray[np.float64]
 

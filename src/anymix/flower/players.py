@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.adversary import Adversary
-from anymix.optimizers import Optimizer
+from anymix.mixtures.adversary import Adversary
+from anymix.solvers.optimizers import Optimizer
 
 Array = NDArray[np.float64]
 

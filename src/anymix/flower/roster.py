@@ -13,7 +13,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from anymix.flower.messages import WHO, exchange, pack, unpack
+from anymix.flower.wire import WHO, exchange, pack, unpack
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.samplers import ModelSampler, Weighted
+from anymix.solvers.samplers import ModelSampler, Weighted
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ def row_weights(
     by its rows. Weighted: `clients_per_round` (p if None) draws of a domain by λ and a client of
     it, for w, and as many of a domain uniformly, for λ, which so sees domains that it neglects.
 
-    >>> from anymix.samplers import FullBatch
+    >>> from anymix.solvers.samplers import FullBatch
     >>> counts = np.array([[3.0, 0.0], [1.0, 4.0]])
     >>> a, b = row_weights(counts, np.array([0.2, 0.8]), FullBatch(), None, seed=[0])
     >>> a.tolist(), b.tolist()

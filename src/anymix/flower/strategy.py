@@ -27,21 +27,21 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
 
-from anymix.adversary import Adversary
 from anymix.flower import checkpoint as files
 from anymix.flower.attendance import Attendance, MissingClientsError, empty_domains
-from anymix.flower.messages import TRAIN, exchange, n_bytes, pack_record, record_of, with_vector
 from anymix.flower.players import Players
 from anymix.flower.privacy import Privacy
 from anymix.flower.results import AgnosticResult, History, Record, metrics
 from anymix.flower.roster import Roster
 from anymix.flower.sampling import row_weights
 from anymix.flower.tally import Answer, add_up, clip, enough, read_answer
-from anymix.mixtures import MixtureSet, Simplex
-from anymix.optimizers import SGD, Optimizer
-from anymix.penalties import Chi2Penalty
-from anymix.samplers import FullBatch, ModelSampler, PerDomain, Weighted
-from anymix.stochastic import Schedule, _schedule
+from anymix.flower.wire import TRAIN, exchange, n_bytes, pack_record, record_of, with_vector
+from anymix.mixtures.adversary import Adversary
+from anymix.mixtures.penalties import Chi2Penalty
+from anymix.mixtures.sets import MixtureSet, Simplex
+from anymix.solvers.optimizers import SGD, Optimizer
+from anymix.solvers.samplers import FullBatch, ModelSampler, PerDomain, Weighted
+from anymix.solvers.stochastic import Schedule, _schedule
 
 Array = NDArray[np.float64]
 

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.domains import Evaluation, LinearDomains
-from anymix.flower.messages import Arrays, Settings
-from anymix.losses import CrossEntropy, Huber, Loss
+from anymix.flower.wire import Arrays, Settings
+from anymix.problem.linear import Evaluation, LinearDomains
+from anymix.problem.losses import CrossEntropy, Huber, Loss
 
 Array = NDArray[np.float64]
 Shapes = dict[str, tuple[int, ...]]

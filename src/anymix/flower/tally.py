@@ -9,8 +9,8 @@ import numpy as np
 from flwr.app import Message
 from numpy.typing import NDArray
 
-from anymix.flower.messages import unpack
 from anymix.flower.roster import Roster
+from anymix.flower.wire import unpack
 
 Array = NDArray[np.float64]
 

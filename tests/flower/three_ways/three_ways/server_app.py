@@ -4,8 +4,8 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from anymix.flower import AgnosticStrategy, federated_solve
-from anymix.flower.running import save_result, show_log
-from anymix.samplers import ModelSampler, PerDomain, Weighted
+from anymix.flower.engines import save_result, show_log
+from anymix.solvers.samplers import ModelSampler, PerDomain, Weighted
 
 app = ServerApp()
 

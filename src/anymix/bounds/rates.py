@@ -1,0 +1,194 @@
+"""What theory promises, as numbers: the step sizes and the rate of Theorem 2.
+
+With ‖w‖ ≤ R_W, ‖λ‖ ≤ R_Λ, gradients of lengths at most G_w and G_λ, and variances of the
+stochastic gradients at most σ_w² and σ_λ², T steps of Stochastic-AFL of sizes
+
+    γ_w = 2R_W / √(T(σ_w² + G_w²)),   γ_λ = 2R_Λ / √(T(σ_λ² + G_λ²))
+
+give averages whose expected gap, E[max_λ Φ(w^A, λ)] − min_{‖w‖≤R_W} max_λ Φ(w, λ), is at most
+
+    3R_W √(σ_w² + G_w²) / √T + 3R_Λ √(σ_λ² + G_λ²) / √T.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anymix.mixtures.sets import MixtureSet
+from anymix.problem.linear import LinearDomains, squared_lengths
+from anymix.problem.losses import CrossEntropy
+from anymix.solvers.certificates import Objective
+from anymix.solvers.samplers import (
+    EveryDomain,
+    FullBatch,
+    MixtureSampler,
+    ModelSampler,
+    PerDomain,
+    UniformDomain,
+    Weighted,
+    companion,
+)
+
+Array = NDArray[np.float64]
+
+__all__ = ["Constants", "constants", "convergence", "step_sizes"]
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What Theorem 2 is made of; each an upper bound over ‖w‖ ≤ R_W and λ ∈ Λ.
+
+    R_w, R_mixture : R_W and R_Λ, the largest ‖w‖₂ and ‖λ‖₂.
+    G_w, G_mixture : lengths of the full gradients.
+    sigma_w, sigma_mixture : standard deviations of the stochastic gradients.
+    M : the loss of a row.
+    """
+
+    R_w: float
+    R_mixture: float
+    G_w: float
+    G_mixture: float
+    sigma_w: float
+    sigma_mixture: float
+    M: float
+
+
+def step_sizes(constants: Constants, n_steps: int) -> tuple[float, float]:
+    """(γ_w, γ_λ) = (2R_W / √(T(σ_w² + G_w²)), 2R_Λ / √(T(σ_λ² + G_λ²))), T = n_steps.
+
+    >>> step_sizes(Constants(5.0, 1.0, 3.0, 3.0, 4.0, 4.0, 1.0), n_steps=100)
+    (0.2, 0.04)
+    """
+    root, c = math.sqrt(_steps(n_steps)), constants
+    s_w, s_mixture = _scales(c)
+    step_w = 2 * c.R_w / (root * s_w) if s_w > 0 else 0.0  # no gradient: nowhere to go
+    return step_w, 2 * c.R_mixture / (root * s_mixture) if s_mixture > 0 else 0.0
+
+
+def convergence(constants: Constants, n_steps: int) -> float:
+    """3R_W √(σ_w² + G_w²)/√T + 3R_Λ √(σ_λ² + G_λ²)/√T: bounds the expected gap of w^A.
+
+    For Stochastic-AFL with `step_sizes`, the euclidean adversary, SGD and convex losses.
+
+    >>> convergence(Constants(5.0, 1.0, 3.0, 3.0, 4.0, 4.0, 1.0), n_steps=100)
+    9.0
+    """
+    s_w, s_mixture = _scales(constants)
+    length = constants.R_w * s_w + constants.R_mixture * s_mixture
+    return 3 * length / math.sqrt(_steps(n_steps))
+
+
+def _scales(c: Constants) -> tuple[float, float]:
+    """√(σ² + G²) of both players: no stochastic gradient is longer in the mean square."""
+    return math.hypot(c.sigma_w, c.G_w), math.hypot(c.sigma_mixture, c.G_mixture)
+
+
+def _steps(n_steps: int) -> int:
+    if not (isinstance(n_steps, Real) and n_steps >= 1 and n_steps % 1 == 0):
+        raise ValueError(f"n_steps is {n_steps!r}; give a whole number ≥ 1")
+    return int(n_steps)
+
+
+def constants(
+    problem: LinearDomains,
+    mixtures: MixtureSet | None,
+    w_radius: float,
+    sampler: ModelSampler | None = None,
+    mixture_sampler: MixtureSampler | None = None,
+    *,
+    gamma: float = 0.0,
+    mu: float = 0.0,
+    norm: str = "squared",
+    offsets: ArrayLike | None = None,
+) -> Constants:
+    """Proven bounds from the longest row, valid for every ‖w‖ ≤ R_W = w_radius and λ ∈ Λ.
+
+    With |z| ≤ R_W · max‖(x, 1)‖ on the ball, M the largest loss and G = Lipschitz · max‖(x, 1)‖
+    the longest gradient ∇ℓ there, and B_k = max(|b_k|, |M − b_k|) ≥ |ℓ − b_k| (M without offsets):
+
+    =======  ==========================================  =======================================
+    G_w      G + γR_W, or G + γ for the plain norm       Σ_k λ_k = 1
+    G_λ      ‖B‖ + 2μ √((𝔰(Λ‖m̄) − 1)/min m̄)              √p M without offsets and penalty
+    σ_w²     0, R_Λ² G²/b, G²/b                          FullBatch, PerDomain (σ_I² ≤ G²),
+                                                         Weighted (σ_I² + σ_O² ≤ G²)
+    σ_λ²     0, ‖B‖²/b, p‖B‖²/b                          FullBatch, EveryDomain (pM²/b),
+                                                         UniformDomain (p²M²/b)
+    =======  ==========================================  =======================================
+
+    Samplers default as in `stochastic_afl`. The bounds are safe, not sharp: a radius much larger
+    than the solution makes the steps short.
+
+    >>> import anymix as ax
+    >>> problem = ax.LinearDomains([[3.0]] * 4, [0, 1, 0, 1], ["a", "a", "b", "b"], ax.Hinge(),
+    ...                            intercept=False)
+    >>> c = constants(problem, ax.Simplex(2), w_radius=2.0)
+    >>> c.M, c.G_w, c.sigma_w, c.R_mixture
+    (7.0, 3.0, 3.0, 1.0)
+    """
+    if not (isinstance(w_radius, Real) and 0 < w_radius < math.inf):
+        raise ValueError(f"w_radius is {w_radius!r}; give a positive number")
+    objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, None)
+    R_w, R_mixture = float(w_radius), objective.mixtures.radius
+    M, G = _row_bounds(problem, R_w)
+    b = objective.offsets
+    B = float(np.linalg.norm(np.maximum(np.abs(b), np.abs(M - b))))
+    sampler = PerDomain() if sampler is None else sampler
+    return Constants(
+        R_w=R_w,
+        R_mixture=R_mixture,
+        G_w=G + objective.gamma * (R_w if norm == "squared" else 1.0),
+        G_mixture=B + _penalty_gradient(objective),
+        sigma_w=G * _model_noise(sampler, R_mixture),
+        sigma_mixture=B * _mixture_noise(mixture_sampler or companion(sampler), problem.n_domains),
+        M=M,
+    )
+
+
+def _row_bounds(problem: LinearDomains, w_radius: float) -> tuple[float, float]:
+    """(M, G): 0 ≤ ℓ ≤ M and ‖∇ℓ‖ ≤ G for every row and every ‖w‖ ≤ w_radius."""
+    length = math.sqrt(float(squared_lengths(problem).max()))
+    reach = w_radius * length
+    target = 0.0 if problem.classes is not None else float(np.abs(problem.y).max())
+    loss: Any = problem.loss
+    classes = {"n_classes": max(2, problem.n_scores)} if isinstance(loss, CrossEntropy) else {}
+    M: float = loss.bound(reach, target, **classes)
+    return M, loss.lipschitz(reach, target, **classes) * length
+
+
+def _penalty_gradient(objective: Objective) -> float:
+    """max ‖2μ(λ/m̄ − 1)‖ ≤ 2μ √(χ²/min m̄), as Σ (λ/m̄ − 1)² ≤ Σ (λ − m̄)²/m̄ / min m̄."""
+    if objective.mu == 0:
+        return 0.0
+    chi2 = objective.mixtures.skewness(objective.sizes) - 1
+    return 2 * objective.mu * math.sqrt(max(chi2, 0.0) / float(objective.chi2.reference.min()))
+
+
+def _model_noise(sampler: ModelSampler, R_mixture: float) -> float:
+    """σ_w / G."""
+    if isinstance(sampler, FullBatch):
+        return 0.0
+    if isinstance(sampler, PerDomain):
+        return R_mixture / math.sqrt(sampler.batch_size)
+    if isinstance(sampler, Weighted):
+        return 1 / math.sqrt(sampler.batch_size)
+    raise ValueError(f"sampler is {sampler!r}; bounds are known for PerDomain, Weighted, FullBatch")
+
+
+def _mixture_noise(sampler: MixtureSampler, p: int) -> float:
+    """σ_λ / ‖B‖."""
+    if isinstance(sampler, FullBatch):
+        return 0.0
+    if isinstance(sampler, EveryDomain):
+        return 1 / math.sqrt(sampler.batch_size)
+    if isinstance(sampler, UniformDomain):
+        return math.sqrt(p / sampler.batch_size)
+    raise ValueError(
+        f"mixture_sampler is {sampler!r}; bounds are known for EveryDomain, UniformDomain and "
+        "FullBatch"
+    )

@@ -1,0 +1,200 @@
+"""The certified optimum over clients that keep their rows.
+
+    min_w max_{λ∈Λ} Σ_k λ_k L_k(w) + γ R(w),   L_k(w) = (1/m_k) Σ_{clients} Σ_{i in domain k} ℓ_i(w)
+
+is solved by `anymix.solve` itself, on an oracle that asks the clients for sums (`oracle`, `sums`):
+about ten rounds, in which a client with p domains sends pD + D(D+1)/2 numbers, D = len(w).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from flwr.serverapp import Grid
+from numpy.typing import ArrayLike, NDArray
+
+from anymix.flower.oracle import Clients
+from anymix.flower.roster import Member, Roster, find_members
+from anymix.mixtures.penalties import DirichletPrior
+from anymix.mixtures.sets import MixtureSet, Simplex
+from anymix.solvers.certificates import Certificate, certify
+from anymix.solvers.exact import Record, Solution, solve
+
+Array = NDArray[np.float64]
+
+__all__ = ["FederatedSolution", "federated_certify", "federated_solve"]
+
+
+@dataclass(frozen=True)
+class FederatedSolution(Solution):
+    """A Solution, whose clients it is of, and what the way to it cost.
+
+    `rounds` has a record for every round of messages: sent and received (bytes of the arrays),
+    seconds, and asked (how many messages; more than there are clients where some were asked again).
+    """
+
+    domain_names: tuple[str, ...] = ()
+    sizes: Array = field(default_factory=lambda: np.zeros(0))
+    client_keys: tuple[str, ...] = ()
+    rounds: list[Record] = field(default_factory=list, repr=False)
+
+
+def federated_solve(
+    grid: Grid,
+    mixtures: MixtureSet | Callable[[Array], MixtureSet] | None = None,
+    gamma: float = 1e-3,
+    mu: float = 0.0,
+    norm: str = "squared",
+    offsets: ArrayLike | None = None,
+    tol: float = 1e-6,
+    *,
+    prior: DirichletPrior | None = None,
+    start: Solution | ArrayLike | None = None,
+    max_iter: int = 100,
+    n_clients: int | None = None,
+    domains: Sequence[str] | None = None,
+    timeout: float = 200.0,
+    attempts: int = 3,
+    verbose: bool = False,
+) -> FederatedSolution:
+    """min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄) over the rows of all clients.
+
+    The result is that of `anymix.solve` on the table of all rows, which nobody has.
+
+    Parameters
+    ----------
+    grid : Flower's grid, or a LocalGrid, of clients made by `client_app` without a `model`.
+    mixtures : Λ over the domains, sorted by name; or a function that makes it from the sizes m_k,
+        which are learnt from the clients; None is the whole simplex.
+    gamma, mu, norm, offsets, tol, prior, start, max_iter, verbose : as in `anymix.solve`.
+    n_clients : wait for so many clients. Nodes take their time to register, so give it for any
+        grid but a LocalGrid: None takes the nodes that are there now, all of them.
+    domains : all names of domains, if another order than the sorted one is wanted.
+    timeout : seconds to wait for the answer of a client.
+    attempts : how often it is asked when it fails or does not answer in that time. A client that
+        has come back meanwhile, on another node, is known by its key.
+
+    Returns a `FederatedSolution`. Raises a TimeoutError that names the clients whose answer is
+    missing, and a ValueError that names the client and what is wrong with its answer.
+
+    >>> from anymix.flower import LocalGrid, client_app
+    >>> def load(context):  # client 0 has only label 1; client 1 has both
+    ...     here = context.node_config["partition-id"]
+    ...     return [[0.0], [0.0]], [1, 1 - here], ["east", "west"][here:][:1] * 2
+    >>> grid = LocalGrid(client_app(load, classes=[0, 1]), nodes=2)
+    >>> solution = federated_solve(grid, gamma=0.0)
+    >>> print(solution.certificate)
+    agnostic objective 0.693147, no model below 0.693147 (gap ...)
+    >>> solution.domain_names, solution.mixture.tolist(), len(solution.rounds)
+    (('east', 'west'), [0.0, 1.0], 3)
+    """
+    roster = _everybody(grid, n_clients, domains, timeout, attempts)
+    chosen = _mixture_set(mixtures, roster)
+    clients = Clients(grid, roster, chosen.center, timeout, attempts)
+    solution = solve(
+        clients,
+        chosen,
+        gamma,
+        mu,
+        norm,
+        offsets,
+        tol,
+        prior=prior,
+        start=start,
+        max_iter=max_iter,
+        verbose=verbose,
+    )
+    return FederatedSolution(
+        **vars(solution),
+        domain_names=roster.domains,
+        sizes=roster.sizes,
+        client_keys=tuple(member.key for member in roster.members),
+        rounds=clients.rounds,
+    )
+
+
+def federated_certify(
+    grid: Grid,
+    mixtures: MixtureSet | Callable[[Array], MixtureSet] | None,
+    w: ArrayLike,
+    mixture: ArrayLike,
+    gamma: float = 1e-3,
+    mu: float = 0.0,
+    *,
+    norm: str = "squared",
+    offsets: ArrayLike | None = None,
+    prior: DirichletPrior | None = None,
+    n_clients: int | None = None,
+    domains: Sequence[str] | None = None,
+    timeout: float = 200.0,
+    attempts: int = 3,
+) -> Certificate:
+    """lower ≤ min_w max_{λ∈Λ} Φ(w, λ) ≤ upper over the rows of all clients, in four rounds.
+
+    As `anymix.certify`, for a linear model however it was trained: upper is what w reaches, and no
+    model is below lower. The other parameters are as in `federated_solve`.
+
+    >>> import anymix as ax
+    >>> from anymix.flower import AgnosticStrategy, LocalGrid, client_app
+    >>> def load(context):
+    ...     here = context.node_config["partition-id"]
+    ...     return [[0.0], [1.0], [2.0]], [here, 1, 0], ["east", "west", "west"]
+    >>> grid = LocalGrid(client_app(load, classes=[0, 1]), nodes=2)
+    >>> strategy = AgnosticStrategy(step_w=0.5, step_mixture=0.1, gamma=0.1)
+    >>> trained = strategy.start(grid, num_rounds=200)
+    >>> proof = federated_certify(grid, None, trained.w, trained.mixture, gamma=0.1)
+    >>> proof.gap < 1e-3
+    True
+    """
+    roster = _everybody(grid, n_clients, domains, timeout, attempts)
+    chosen = _mixture_set(mixtures, roster)
+    lam = np.asarray(mixture, dtype=np.float64)
+    center = chosen.project(lam) if lam.shape == (len(roster.domains),) else chosen.center
+    clients = Clients(grid, roster, center, timeout, attempts)
+    return certify(clients, chosen, w, lam, gamma, mu, norm=norm, offsets=offsets, prior=prior)
+
+
+def _everybody(
+    grid: Grid,
+    n_clients: int | None,
+    domains: Sequence[str] | None,
+    timeout: float,
+    attempts: int,
+) -> Roster:
+    """The clients, as soon as there are enough: n_clients, or else all nodes there are."""
+    end, failures = time.monotonic() + timeout, 0
+    members: dict[int, Member] = {}
+    while True:
+        wrong: dict[int, str] = {}
+        rest = max(0.1, end - time.monotonic())
+        members = find_members(grid, known=members, timeout=rest, reject=wrong.__setitem__)
+        wanted = len(set(grid.get_node_ids())) if n_clients is None else n_clients
+        if len(members) >= max(1, wanted):
+            return Roster.of(members.values(), domains)
+        failures += bool(wrong)
+        if failures >= attempts:
+            raise ValueError(f"a client cannot take part: {'; '.join(wrong.values())}")
+        if time.monotonic() >= end:
+            raise TimeoutError(
+                f"{len(members)} of {wanted} clients answered within {timeout} s; start the "
+                "others, or raise timeout"
+            )
+        time.sleep(0.2)
+
+
+def _mixture_set(
+    mixtures: MixtureSet | Callable[[Array], MixtureSet] | None, roster: Roster
+) -> MixtureSet:
+    p = len(roster.domains)
+    chosen: object = mixtures(roster.sizes) if callable(mixtures) else mixtures
+    if chosen is None:
+        return Simplex(p)
+    if not isinstance(chosen, MixtureSet) or chosen.n_domains != p:
+        raise ValueError(
+            f"mixtures is {chosen!r}; give a set over the clients' {p} domains "
+            f"{list(roster.domains)}, in this order"
+        )
+    return chosen

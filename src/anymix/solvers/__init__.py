@@ -1,0 +1,15 @@
+"""min over w, max over λ: the exact solver with its proof, and the stochastic algorithms."""
+
+from anymix.solvers.certificates import Certificate, certify
+from anymix.solvers.exact import Solution, solve
+from anymix.solvers.stochastic import Iterate, optimistic_afl, stochastic_afl
+
+__all__ = [
+    "Certificate",
+    "Iterate",
+    "Solution",
+    "certify",
+    "optimistic_afl",
+    "solve",
+    "stochastic_afl",
+]

@@ -1,0 +1,1 @@
+"""From a file to a model and back."""
