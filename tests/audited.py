@@ -1,5 +1,9 @@
-"""Audits of two generated models on p domains, for the tests of the report."""
+"""Audits of two generated models on p domains, and what a page made of them holds."""
 
+import json
+import re
+from html import unescape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +27,20 @@ def two_models(p: int, mixtures: Any = None, n: int = 3000, seed: int = 0) -> di
         q = np.clip(0.5 + (y - 0.5) * pull + rng.normal(0, 0.1, n), 0.02, 0.98)
         found[name] = audit(y, q, names[domain], mixtures=mixtures)
     return found
+
+
+def data_of(page: Path) -> dict[str, Any]:
+    """What the page's program reads."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text())
+    assert found is not None
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def words_of(page: Path) -> str:
+    """The page without its programs: what a reader without JavaScript sees."""
+    text = re.sub(r"<(script|style)\b.*?</\1>", "", page.read_text(), flags=re.DOTALL)
+    return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text)))
 
 
 HOSTILE = "zz </script><img src=x onerror=\"document.title='x'\">&lt;b&gt; $1 ${2} 'q'"

@@ -19,8 +19,8 @@ from scipy.special import expit
 
 import anymix as ax
 from anymix import datasets
-from anymix.auditing.audits import Audit, audit
-from anymix.reporting.pages import report
+from anymix.auditing import Audit, audit
+from anymix.reporting import report
 
 playwright = pytest.importorskip("playwright.sync_api")
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

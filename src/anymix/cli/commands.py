@@ -505,7 +505,7 @@ def _training(estimator: Any, gamma: float) -> dict[str, Any]:
 
 
 def _write_report(path: Path, audits: Any, title: str, estimator: Any, notes: list[str]) -> str:
-    from anymix.reporting.pages import report
+    from anymix.reporting import report
 
     training = {}
     if estimator is not None:

@@ -1,5 +1,6 @@
 """Pages and pictures of audits, for people."""
 
-from anymix.reporting.pages import picture, report
+from anymix.reporting.page import report
+from anymix.reporting.pictures import picture
 
 __all__ = ["picture", "report"]

@@ -1,0 +1,177 @@
+"""What audits found, as one self-contained page.
+
+The page shows the losses L_k of every domain, lets its reader move the mixture λ, and marks the
+worst case. It holds its data and its program (the folder `page/`), so it opens without a network.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import anymix
+from anymix.auditing import Audit
+from anymix.errors import InputError
+from anymix.files import write_whole
+from anymix.reporting import words
+from anymix.reporting.arguments import checked_audits, checked_file, checked_mixture, extra_of
+from anymix.reporting.shown import Measure, Shown
+from anymix.reporting.training import training_curves
+from anymix.solvers import Certificate
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+__all__ = ["report"]
+
+MOST_OPEN_ROWS = 12  # of the table of domains; a longer one is folded away at first
+
+
+def report(
+    audits: Audit | Mapping[str, Audit],
+    path: str | os.PathLike[str],
+    *,
+    title: str = "How bad can it get?",
+    certificate: Certificate | None = None,
+    history: Iterable[Mapping[str, Any]] | None = None,
+    mixture: ArrayLike | None = None,
+    notes: Sequence[str] = (),
+) -> Path:
+    """Write a page that shows L_k, and Σ λ_k L_k for every mixture λ, of every model.
+
+    Parameters
+    ----------
+    audits : Audit or mapping
+        An audit, or audits of several models by name, the baseline first, over the same domains
+        and the same set Λ: {"ordinary": audit(...), "robust": audit(...)}.
+    path : path-like
+        The HTML file; its folder is made if need be, and an older file replaced at once.
+    title : str
+        The heading.
+    certificate : Certificate, optional
+        The proof of the training, `Solution.certificate`.
+    history : iterable of mappings, optional
+        The course of the training: records with "iteration" or "step" and with "upper" and
+        "lower" (`Solution.history`), "mixture" (p,), or both.
+    mixture : array-like of shape (p,), optional
+        λ* of the training, `Solution.mixture`; it is marked in the explorer.
+    notes : sequence of str
+        Sentences to add, such as how missing values were treated.
+
+    Returns
+    -------
+    Path
+        The path of the page.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from anymix.auditing import audit
+    >>> y, groups = [1, 0, 1, 1], ["a", "a", "b", "b"]
+    >>> audits = {"old": audit(y, [1, 0, 0, 0], groups), "new": audit(y, [1, 1, 1, 0], groups)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     report(audits, Path(folder) / "report.html", title="Old and new").name
+    'report.html'
+    """
+    file, shown = checked_file(path), checked_audits(audits)
+    star = None if mixture is None else checked_mixture(mixture, shown.p)
+    if certificate is not None and not isinstance(certificate, Certificate):
+        raise InputError("certificate", f"is {certificate!r}", "give that of a Solution, or None")
+    if isinstance(notes, str):
+        raise InputError("notes", f"is one string, {notes!r}", "give a list of sentences")
+    page = _template().render(
+        title=title,
+        shown=shown,
+        measures=list(shown.measures()),
+        table_open=shown.p <= MOST_OPEN_ROWS,
+        paragraphs=[*words.meaning(shown, certificate), *notes],
+        data=_plain(_data(shown, star, training_curves(history, shown.names))),
+        version=anymix.__version__,
+    )
+    return write_whole(file, lambda new: new.write_text(page, encoding="utf-8"))
+
+
+def _template() -> Template:
+    """page.html, ready to be filled in: every text is escaped, except our own programs."""
+    with extra_of("the report"):
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from markupsafe import Markup  # text that is HTML already
+        from plotly.offline import get_plotlyjs
+    environment = Environment(
+        loader=PackageLoader("anymix.reporting", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,  # a line with a {% block %} alone leaves nothing behind
+        keep_trailing_newline=True,
+    )
+    # The filter `tojson` writes <, >, & and ' as escapes, so that no name can end the script.
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    environment.filters["number"] = words.number
+    own = {"css": _part("page.css"), "js": _part("page.js"), "plotly": get_plotlyjs()}
+    written = {name: Markup(text) for name, text in own.items()}
+    return environment.get_template("page.html", globals={"words": words, **written})
+
+
+def _part(name: str) -> str:
+    return (resources.files("anymix.reporting") / "page" / name).read_text(encoding="utf-8")
+
+
+def _data(
+    shown: Shown, star: NDArray[np.float64] | None, training: dict[str, Any]
+) -> dict[str, Any]:
+    """What page.js reads."""
+    return {
+        "loss": shown.loss,
+        "domains": shown.names,
+        "sizes": shown.first.sizes,
+        "sample": shown.sample,
+        "models": [_model(name, audit) for name, audit in shown.audits.items()],
+        "measures": [_measure(measure) for measure in shown.measures()],
+        "mixture": star,
+        "limits": shown.limits,
+        "outline": shown.outline() if shown.p == 3 and not shown.whole else None,
+        "telling": _most_telling(shown, star),
+        "training": training,
+    }
+
+
+def _model(name: str, audit: Audit) -> dict[str, Any]:
+    return {
+        "name": name,
+        "losses": audit.domain_losses,
+        "worst": audit.agnostic_loss,
+        "worst_mixture": audit.worst_mixture,
+        "accuracy": audit.metrics.get("accuracy"),  # of a mixture: Σ λ_k accuracy_k, as for losses
+    }
+
+
+def _measure(measure: Measure) -> dict[str, Any]:
+    models = [{"values": v, "low": ends[:, 0], "high": ends[:, 1]} for v, ends in measure.found]
+    return {"name": measure.name, "models": models}
+
+
+def _most_telling(shown: Shown, star: NDArray[np.float64] | None) -> list[int]:
+    """All domains: first those in a worst mixture or in λ*, then by their loss."""
+    weights = [np.asarray(a.worst_mixture) for a in shown.audits.values()]
+    weight = np.max(weights if star is None else [*weights, star], axis=0).round(3)
+    return [int(k) for k in np.lexsort((-shown.highest_losses, -weight))]
+
+
+def _plain(value: Any) -> Any:
+    """Only what JSON knows: lists instead of arrays, None for what is not finite."""
+    if isinstance(value, Mapping):
+        return {key: _plain(v) for key, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,127 @@
+"""What a page and a picture show: audits of one or more models over the same domains and set Λ.
+
+A model with losses L_k on p domains has the loss Σ_k λ_k L_k at a mixture λ, and its worst case is
+max_{λ∈Λ} Σ_k λ_k L_k.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.auditing import Audit
+
+Array = NDArray[np.float64]
+
+__all__ = ["Measure", "Shown"]
+
+
+class Measure(NamedTuple):
+    """A loss or a metric: its name, and the values and interval ends of every model.
+
+    Attributes
+    ----------
+    name : str
+        What to call it, for people.
+    found : list of (values, intervals)
+        For every model, the values (p,) and their confidence intervals (p, 2).
+    """
+
+    name: str
+    found: list[tuple[Array, Array]]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The audits by name, and what they share.
+
+    Parameters
+    ----------
+    audits : dict
+        Model name -> its audit; the baseline comes first. `arguments.checked_audits` makes sure
+        that they belong together.
+
+    Examples
+    --------
+    >>> from anymix.auditing import audit
+    >>> shown = Shown({"model": audit(None, [0.25, 0.5, 1.0], ["a", "b", "b"])})
+    >>> shown.names, shown.level, shown.whole
+    (['a', 'b'], '95%', True)
+    """
+
+    audits: dict[str, Audit]
+
+    @property
+    def first(self) -> Audit:
+        """The audit of the first model; what all share can be read from it."""
+        return next(iter(self.audits.values()))
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The domains' names, as text."""
+        return [str(name) for name in self.first.domain_names]
+
+    @property
+    def p(self) -> int:
+        """The number of domains."""
+        return len(self.first.domain_names)
+
+    @property
+    def loss(self) -> str:
+        """The name of the loss, for people."""
+        return self.first.loss_title
+
+    @property
+    def level(self) -> str:
+        """The confidence of all intervals, as in "95%"."""
+        return f"{100 * self.first.confidence:.4g}%"
+
+    @property
+    def sample(self) -> Array:
+        """m̄, the domains' shares of the rows, (p,)."""
+        sizes = np.asarray(self.first.sizes, dtype=np.float64)
+        return np.asarray(sizes / sizes.sum())
+
+    @property
+    def highest_losses(self) -> Array:
+        """The largest L_k of any model, (p,)."""
+        return np.asarray(np.max([a.domain_losses for a in self.audits.values()], axis=0))
+
+    @cached_property
+    def limits(self) -> Array:
+        """Least and largest share of every domain in Λ, (p, 2)."""
+        maximize, units = self.first.mixtures.maximize, np.eye(self.p)
+        return np.array([[maximize(-e) @ e, maximize(e) @ e] for e in units])
+
+    @property
+    def whole(self) -> bool:
+        """Whether conv Λ is all of Δ_p: it is if every domain alone is a mixture in it."""
+        return bool(np.all(self.limits[:, 1] >= 1 - 1e-9))
+
+    def outline(self, n_directions: int = 180) -> Array:
+        """The border of conv Λ for p = 3: its extreme points in turn, (n, 3)."""
+        angles = np.linspace(0, 2 * np.pi, n_directions, endpoint=False)
+        across, up = np.array([-1, 1, 0]) / math.sqrt(2), np.array([-1, -1, 2]) / math.sqrt(6)
+        directions = np.outer(np.cos(angles), across) + np.outer(np.sin(angles), up)
+        corners = np.array([self.first.mixtures.maximize(d) for d in directions])
+        moved = np.abs(corners - np.roll(corners, 1, axis=0)).max(axis=1) > 1e-9
+        return corners[moved] if moved.any() else corners[:1]
+
+    def measures(self) -> Iterator[Measure]:
+        """The loss, then the metrics that all models have."""
+        audits = list(self.audits.values())
+        yield Measure(self.loss, [(a.domain_losses, a.intervals) for a in audits])
+        for name in audits[0].metrics:
+            if all(name in a.metrics for a in audits):
+                found = [(a.metrics[name], a.metric_intervals[name]) for a in audits]
+                yield Measure(_title(name), found)
+
+
+def _title(metric: str) -> str:
+    return metric.upper() if metric in ("auc", "mae", "rmse") else metric.replace("_", " ")

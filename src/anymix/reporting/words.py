@@ -1,0 +1,173 @@
+"""The findings of audits in numbers and sentences, for people who do not read formulas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from anymix.auditing import Audit, compare
+from anymix.auditing.audits import FEW_ROWS
+from anymix.reporting.shown import Shown
+from anymix.solvers import Certificate
+
+__all__ = ["bars_note", "lead", "meaning", "mixture_in_words", "number", "set_in_words"]
+
+BIAS = (
+    "What this does not say: bias inside the data is not removed. If labels or features of a "
+    "domain are wrong, missing or unjust, a model that is good on every mixture of such data "
+    "repeats it. Groups that are not among the domains are not protected, and neither is a domain "
+    "that changes by itself."
+)
+
+
+def number(x: float) -> str:
+    """A number with four digits, written as page.js writes it.
+
+    Parameters
+    ----------
+    x : float
+        The number; it may be infinite, or NaN for what is undefined.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> number(0.5), number(12345.6), number(1.5e-7), number(float("nan"))
+    ('0.5000', '12346', '1.500e-07', '–')
+    """
+    if not math.isfinite(x):
+        return "–" if math.isnan(x) else "∞" if x > 0 else "−∞"
+    if x == 0:
+        return "0"
+    digits = math.floor(math.log10(abs(x)))
+    return f"{x:.{max(3 - digits, 0)}f}" if -4 <= digits < 6 else f"{x:.3e}"
+
+
+def mixture_in_words(audit: Audit) -> str:
+    """The worst mixture of an audit, by its three largest shares.
+
+    Parameters
+    ----------
+    audit : Audit
+        Whose `worst_mixture` is said.
+
+    Returns
+    -------
+    str
+        Such as "70.0% a, 30.0% b".
+
+    Examples
+    --------
+    >>> from anymix import Point, audit
+    >>> found = audit(None, [1.0, 2.0, 3.0], ["a", "b", "c"], mixtures=Point([0.7, 0.3, 0.0]))
+    >>> mixture_in_words(found)
+    '70.0% a, 30.0% b'
+    """
+    lam = audit.worst_mixture
+    order = np.argsort(-lam, kind="stable")[:3]
+    parts = [f"{lam[k]:.1%} {audit.domain_names[k]}" for k in order if lam[k] >= 5e-4]
+    rest = 1 - lam[order].sum()
+    return ", ".join(parts) + (f", {rest:.1%} others" if rest >= 5e-4 else "")
+
+
+def set_in_words(shown: Shown) -> str:
+    """The set Λ that the worst case is taken over."""
+    if shown.whole:
+        return "all mixtures of these domains"
+    return f"the mixtures in Λ = {shown.first.mixtures!r}; one outside of it may be worse"
+
+
+def lead(shown: Shown) -> str:
+    """The sentence under the page's heading: what was measured, and on what."""
+    models = "one model" if len(shown.audits) == 1 else f"{len(shown.audits)} models"
+    domains = "one domain" if shown.p == 1 else f"{shown.p} domains"
+    return (
+        f"{shown.loss.capitalize()} of {models} on {shown.first.n_rows:,} rows in {domains}, and "
+        "on every mixture of the domains. Lower is better."
+    )
+
+
+def bars_note(shown: Shown) -> str:
+    """How to read the bars of the domains."""
+    return (
+        f"Thin lines are {shown.level} confidence intervals: how far chance alone may move a "
+        "number. Domains with the highest loss come first."
+    )
+
+
+def meaning(shown: Shown, certificate: Certificate | None) -> Iterator[str]:
+    """All that the page says in words: worst cases, what robustness costs, and what is not known.
+
+    Parameters
+    ----------
+    shown : Shown
+        The audits.
+    certificate : Certificate or None
+        The proof of the training, if there is one.
+
+    Yields
+    ------
+    str
+        A paragraph of plain text.
+    """
+    for name, a in shown.audits.items():
+        yield (
+            f"{name}: {shown.loss} {number(a.pooled_loss)} on the rows as they are, but "
+            f"{number(a.agnostic_loss)} on the worst mixture, {mixture_in_words(a)}."
+        )
+    if len(shown.audits) > 1:
+        yield _price(shown)
+    yield f"The worst case is over {set_in_words(shown)}."
+    yield from _counting(shown.first)
+    yield from _little_known(shown)
+    if certificate is not None:
+        yield _proof(certificate)
+    yield BIAS
+
+
+def _price(shown: Shown) -> str:
+    """What the last model costs on average against the first, and what it gains at worst."""
+    names, audits = list(shown.audits), list(shown.audits.values())
+    found = compare(audits[0], audits[-1])
+    return (
+        f"The price of robustness: against {names[0]}, {names[-1]} has {_change(found.price)} "
+        f"{shown.loss} on the rows as they are, and {_change(-found.gain)} on the worst mixture."
+    )
+
+
+def _change(x: float) -> str:
+    return f"{number(abs(x))} {'more' if x >= 0 else 'less'}"
+
+
+def _counting(a: Audit) -> Iterator[str]:
+    """Rows that count in no domain, or in several."""
+    if a.n_outside:
+        yield f"Rows that are in none of the domains, and count nowhere here: {a.n_outside:,}."
+    if a.sizes.sum() > a.n_rows:
+        yield (
+            "Some rows are in several domains, so the mixture by the domains' sizes (“as sampled”) "
+            "is not quite the rows as they are."
+        )
+
+
+def _little_known(shown: Shown) -> Iterator[str]:
+    small = [shown.names[k] for k in np.flatnonzero(shown.first.sizes < FEW_ROWS)]
+    if small:
+        more = f" and {len(small) - 8} more" if len(small) > 8 else ""
+        yield (
+            f"Fewer than {FEW_ROWS} rows, so little is known of: {', '.join(small[:8])}{more}. "
+            "Read their intervals, not their bars."
+        )
+
+
+def _proof(certificate: Certificate) -> str:
+    return (
+        f"Proof of the training: its objective (the worst mixture's training loss, plus the "
+        f"regulariser) reaches {certificate.upper:.6g}, and no model of this kind gets below "
+        f"{certificate.lower:.6g}: at most {certificate.gap:.1e} is left to gain. It speaks of the "
+        "training rows; the numbers above are measured on the audited rows."
+    )
