@@ -1,0 +1,82 @@
+"""The documentation speaks of names that exist."""
+
+import ast
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+ADDRESS = re.compile(r"`(anymix[\w.]*):([\w.]+)(?:\((\w+)\))?`")  # `module:name` or (argument)
+
+
+def table_rows(file: Path) -> Iterator[list[str]]:
+    """The cells of every row of every table, headings and rules left out."""
+    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not set(line) <= set("|-: ") and not following.startswith("|--"):
+            yield cells
+
+
+def attribute(found: Any, name: str) -> Any:
+    """found.name; for a class also what only its instances have, whose value is not known here."""
+    if hasattr(found, name):
+        return getattr(found, name)
+    assert inspect.isclass(found), f"{found!r} has no {name!r}"
+    if any(name in vars(c).get("__annotations__", {}) for c in found.__mro__):
+        return None
+    tree = ast.parse(textwrap.dedent(inspect.getsource(found)))
+    set_by_itself = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+    assert name in set_by_itself, f"{found!r} has no {name!r}"
+    return None
+
+
+def resolve(module: str, names: str, argument: str | None) -> None:
+    found: Any = importlib.import_module(module)
+    for name in names.split("."):
+        found = attribute(found, name)
+    if argument is not None:
+        assert argument in inspect.signature(found).parameters
+
+
+SYMBOLS = list(table_rows(DOCS / "symbols.md"))
+
+
+def test_every_row_of_the_symbols_has_an_address() -> None:
+    assert len(SYMBOLS) > 50
+    for cells in SYMBOLS:
+        assert len(cells) == 4, cells
+        assert all(cells), cells
+        assert ADDRESS.sub("", cells[3]).strip(", ") == "", f"no module:name in {cells[3]}"
+
+
+@pytest.mark.parametrize("cells", SYMBOLS, ids=lambda cells: cells[3])
+def test_a_symbol_leads_to_the_code(cells: list[str]) -> None:
+    addresses = ADDRESS.findall(cells[3])
+    assert addresses
+    for module, names, argument in addresses:
+        resolve(module, names, argument or None)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["anymix.mixtures:Simplexx", "anymix.mixtures:MixtureSet.skew", "anymix.solvers:solve(beta)"],
+)
+def test_a_name_that_is_gone_is_noticed(address: str) -> None:
+    found = ADDRESS.fullmatch(f"`{address}`")
+    assert found is not None
+    with pytest.raises(AssertionError):
+        resolve(*found.groups())
