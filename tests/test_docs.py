@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import anymix
+
 DOCS = Path(__file__).parents[1] / "docs"
 ADDRESS = re.compile(r"`(anymix[\w.]*):([\w.]+)(?:\((\w+)\))?`")  # `module:name` or (argument)
 
@@ -52,6 +54,7 @@ def resolve(module: str, names: str, argument: str | None) -> None:
         assert argument in inspect.signature(found).parameters
 
 
+API = re.findall(r"^::: (\S+)$", (DOCS / "api.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
 SYMBOLS = list(table_rows(DOCS / "symbols.md"))
 
 
@@ -80,3 +83,22 @@ def test_a_name_that_is_gone_is_noticed(address: str) -> None:
     assert found is not None
     with pytest.raises(AssertionError):
         resolve(*found.groups())
+
+
+@pytest.mark.parametrize("module", API)
+def test_a_module_of_the_api_page_says_what_is_public(module: str) -> None:
+    found = importlib.import_module(module)
+    assert found.__doc__
+    assert found.__all__
+
+
+def test_the_api_page_has_every_public_name_once() -> None:
+    assert len(API) == len(set(API))
+    shown = {name for module in API for name in importlib.import_module(module).__all__}
+    assert shown >= set(anymix.__all__)
+
+
+def test_the_api_page_has_every_folder_that_is_not_internal() -> None:
+    folders = {f.parent.name for f in Path(anymix.__file__).parent.glob("*/__init__.py")}
+    internal = {"cli", "tables"}  # behind the command
+    assert {f"anymix.{folder}" for folder in folders - internal} <= set(API)
