@@ -6,6 +6,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ ADDRESS = re.compile(r"`(anymix[\w.]*):([\w.]+)(?:\((\w+)\))?`")  # `module:name
 def table_rows(file: Path) -> Iterator[list[str]]:
     """The cells of every row of every table, headings and rules left out."""
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+    for line, following in pairwise([*lines, ""]):
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if not set(line) <= set("|-: ") and not following.startswith("|--"):
             yield cells
