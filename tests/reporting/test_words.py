@@ -63,6 +63,8 @@ def test_a_set_of_all_mixtures_is_called_so_whatever_its_class(tmp_path: Path) -
         words = words_of(report(two_models(2, mixtures), tmp_path / "report.html"))
         assert "The worst case is over all mixtures of these domains." in words
         assert "one outside of it" not in words
+    words = words_of(report(two_models(2, ax.Box([0, 0], [0.99, 1])), tmp_path / "report.html"))
+    assert "over the mixtures in Λ = Box(" in words
 
 
 def test_a_mixture_in_words_adds_up() -> None:
