@@ -16,7 +16,7 @@ import sys
 
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"torch", "flwr", "ray", "plotly", "matplotlib"}:
+        if name.partition(".")[0] in {"torch", "flwr", "ray", "plotly", "jinja2", "matplotlib"}:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
@@ -41,10 +41,32 @@ def test_the_block_used_above_blocks() -> None:
         run_python(BLOCK_EXTRAS + "import matplotlib")
 
 
+EXTRAS = {"torch", "flwr", "ray", "plotly", "jinja2", "matplotlib", "pandas", "polars", "psutil",
+          "pyarrow", "dp_accounting"}  # fmt: skip
+HEAVY = {"numba", "sklearn"}
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after the code."""
+    return set(run_python(f"{code}; import sys; print(*sys.modules)").split())
+
+
 def test_import_is_light() -> None:
-    loaded = set(run_python("import anymix, sys; print(*sys.modules)").split())
-    extras = {"torch", "flwr", "ray", "plotly", "matplotlib", "pandas", "polars"}
-    assert not loaded & (extras | {"numba", "sklearn", "rich", "typer"})
+    assert not loaded_by("import anymix") & (EXTRAS | HEAVY | {"rich", "typer"})
+
+
+def test_an_audit_loads_no_solver() -> None:
+    code = "import anymix as ax, anymix.auditing; ax.audit([1, 0], [1, 1], ['a', 'b']).summary()"
+    loaded = loaded_by(code)
+    assert "anymix.auditing" in loaded
+    assert not loaded & (EXTRAS | HEAVY)
+    assert not [name for name in loaded if name.startswith("anymix.solvers")]
+
+
+def test_a_solver_loads_no_scikit_learn() -> None:
+    loaded = loaded_by("import anymix as ax; ax.solve; ax.stochastic_afl")
+    assert "anymix.solvers" in loaded
+    assert not loaded & (EXTRAS | {"sklearn"})
 
 
 def test_at_most_thirty_public_names() -> None:
