@@ -8,28 +8,40 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from anymix.estimators.fitting import OverfitWarning, baseline_losses, check_solver, overfit_message
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.errors import InputError, finite_number
+from anymix.estimators.baselines import Baseline
+from anymix.estimators.fitting import LinearFit, Settings, fit_problem
+from anymix.estimators.model import LinearModel
+from anymix.estimators.overfitting import OverfitWarning, overfit_message
+from anymix.estimators.reading import read_classes, read_numbers, regression_loss
+from anymix.mixtures.choosing import Mixtures
 from anymix.mixtures.penalties import DirichletPrior
 from anymix.mixtures.sets import MixtureSet
+from anymix.problem.dealing import hold_out, sorted_rows
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import Huber, SquaredError
-from anymix.problem.rows import Rows, read_classes
+from anymix.problem.rows import ALL, Part, Rows
+from anymix.solvers.certificates import Certificate
 from anymix.solvers.exact import Solution, solve
 from anymix.solvers.staged import Schedule, train
 
 Array = NDArray[np.float64]
 
-__all__ = ["AgnosticClassifier", "AgnosticRegressor", "LinearClassifier", "OverfitWarning"]
+__all__ = [
+    "AgnosticClassifier",
+    "AgnosticRegressor",
+    "LinearClassifier",
+    "LinearRegressor",
+    "estimator_of",
+]
 
 
 class _AgnosticLinear(BaseEstimator):
@@ -37,6 +49,15 @@ class _AgnosticLinear(BaseEstimator):
 
     coef_: Array
     intercept_: Any  # (scores,), or a number in regression
+    mixture_: Array
+    domain_names_: NDArray[Any]
+    domain_losses_: Array
+    baseline_losses_: Array
+    agnostic_loss_: float
+    certificate_: Certificate
+    n_iter_: int
+    history_: list[dict[str, Any]]
+    solution_: Solution
     __metadata_request__fit = {"domains": True}  # noqa: RUF012 - scikit-learn's way to say it
 
     def __init__(
@@ -45,7 +66,7 @@ class _AgnosticLinear(BaseEstimator):
         gamma: float = 1e-3,
         mu: float = 0.0,
         max_skewness: float | None = None,
-        baseline: str | ArrayLike | None = None,
+        baseline: Baseline = None,
         solver: str = "exact",
         tol: float = 1e-6,
         *,
@@ -79,70 +100,81 @@ class _AgnosticLinear(BaseEstimator):
     def fit(
         self, X: Any, y: Any, domains: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Find w and the worst mixture λ.
+        """Find w and the worst mixture λ; warn (`OverfitWarning`) when λ rests on few rows.
 
-        `domains`: (n,) labels, or (n, p) memberships when a row may be in several domains; None is
-        one domain, ordinary training. Warns (`OverfitWarning`) when λ rests on few rows.
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The features, dense, sparse or a frame.
+        y : array-like of shape (n,)
+            What to learn.
+        domains : array-like of shape (n,) or (n, p), or None
+            Labels, or memberships when a row may be in several domains; None is one domain,
+            ordinary training.
+        sample_weight : array-like of shape (n,) or None
+            Weights ≥ 0 of the rows; None is 1.
+
+        Returns
+        -------
+        self
         """
-        problem = self._fit(X, y, domains, sample_weight)
-        names, solution = self.domain_names_, self.solution_
-        message = overfit_message(problem, names, solution, self.gamma, self.norm)
+        rows = self._read(X, y, domains, sample_weight)
+        fitted, held = self._parts(rows)
+        problem = rows.to_fit(fitted, "the data" if held is None else "the rows fitted")
+        if held is not None:
+            rows.check_domains(held, "the rows held out")
+        solver = self._solver()
+        found = fit_problem(problem, self._settings(), start=self._start(problem), solver=solver)
+        self.__dict__.update(found.attributes())
+        w = found.solution.w
+        self.validation_losses_ = None if held is None else rows.to_judge(held).losses(w)
+        message = overfit_message(problem, found.solution, self.gamma, self.norm)
         if message:
             warnings.warn(message, OverfitWarning, stacklevel=2)
         return self
 
-    def _fit(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> LinearDomains:
-        """`fit` without the warning; the problem that was solved."""
-        check_solver(self.solver, path=False)
-        rows = self._read(X, y, domains, sample_weight)
-        problem, held_out = rows.split(self.validation_fraction, self.random_state)
-        offsets = baseline_losses(problem, self.baseline, self._options())
-        mixtures = target_mixtures(self.mixtures, self.max_skewness, problem.sizes)
-        solution = self._solve(
-            problem,
-            mixtures,
-            mu=self.mu,
-            offsets=offsets,
-            start=self._start(problem),
-            verbose=self.verbose,
-            **self._options(),
+    def _parts(self, rows: Rows) -> tuple[Part, Part | None]:
+        """The rows to fit, and those to hold out, which are a share of every domain and class."""
+        if self.validation_fraction is None:
+            return ALL, None
+        fix = "give None or one inside (0, 1)"
+        share = finite_number(
+            "validation_fraction", self.validation_fraction, fix, lambda x: 0 < x < 1
         )
-        self._keep(problem, solution)
-        self.domain_names_ = rows.names
-        self.baseline_losses_ = offsets
-        regret = solution.domain_losses - offsets
-        self.agnostic_loss_ = float(mixtures.maximize(regret) @ regret)
-        self.validation_losses_ = None if held_out is None else held_out.losses(solution.w)
-        return problem
+        return hold_out(sorted_rows(rows, check_random_state(self.random_state)), share)
 
-    def _solve(self, problem: LinearDomains, mixtures: MixtureSet, **options: Any) -> Solution:
+    def _settings(self) -> Settings:
+        return Settings(
+            self.mixtures,
+            self.gamma,
+            self.mu,
+            self.max_skewness,
+            self.baseline,
+            self.norm,
+            self.prior,
+            self.tol,
+            self.max_iter,
+            self.verbose,
+        )
+
+    def _solver(self) -> Any:
+        """`solve`, or one of the paper's algorithms in stages."""
         if self.solver == "exact":
-            return solve(problem, mixtures, prior=self.prior, **options)
+            return solve
+        if self.solver not in ("stochastic", "optimistic"):
+            fix = "give 'exact', 'stochastic' or 'optimistic'"
+            raise InputError("solver", f"is {self.solver!r}", fix)
         if self.prior is not None:
-            raise ValueError(f"solver is {self.solver!r}, which takes no prior; use 'exact'")
+            raise InputError("solver", f"is {self.solver!r}, which takes no prior", "use 'exact'")
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         last = self.solver == "optimistic"
-        return train(
-            problem, mixtures, optimistic=last, schedule=self.schedule, seed=seed, **options
-        )
-
-    def _options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("gamma", "norm", "tol", "max_iter")}
+        return partial(_train, optimistic=last, schedule=self.schedule, seed=seed)
 
     def _start(self, problem: LinearDomains) -> Solution | None:
         """The earlier solution, if asked for and of the right shape."""
         known: Solution | None = getattr(self, "solution_", None) if self.warm_start else None
         shape = (problem.n_parameters, problem.n_domains)
         return known if known and (known.w.size, known.mixture.size) == shape else None
-
-    def _keep(self, problem: LinearDomains, solution: Solution) -> None:
-        self.coef_, self.intercept_ = problem.unpack(solution.w)  # (scores, d), (scores,)
-        self.mixture_ = solution.mixture
-        self.domain_losses_ = solution.domain_losses
-        self.certificate_ = solution.certificate
-        self.n_iter_ = solution.n_iter
-        self.history_ = solution.history
-        self.solution_ = solution
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
         raise NotImplementedError
@@ -151,6 +183,13 @@ class _AgnosticLinear(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _train(
+    problem: LinearDomains, mixtures: MixtureSet, *, prior: None = None, **options: Any
+) -> Solution:
+    """`train` with the arguments of `solve`; there is no prior."""
+    return train(problem, mixtures, **options)
 
 
 class LinearClassifier(ClassifierMixin):
@@ -162,30 +201,40 @@ class LinearClassifier(ClassifierMixin):
 
     def decision_function(self, X: Any) -> Array:
         """Scores z: (n,) for two classes, positive for `classes_[1]`; (n, K) for more."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-        scores: Array = np.asarray(X @ self.coef_.T) + self.intercept_
-        return scores[:, 0] if len(self.classes_) == 2 else scores
+        return self._model().scores(_checked(self, X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of every row, (n,)."""
-        z = self.decision_function(X)
-        best = (z > 0).astype(np.intp) if z.ndim == 1 else np.argmax(z, axis=1)
-        return np.asarray(self.classes_[best])
+        return self._model().predict(_checked(self, X))
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (n, K)."""
-        z = self.decision_function(X)
-        if z.ndim == 1:
-            return np.column_stack([expit(-z), expit(z)])
-        return np.asarray(softmax(z, axis=1))
+        return self._model().predict_proba(_checked(self, X))
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities, (n, K), without underflow."""
-        z = self.decision_function(X)
-        if z.ndim == 1:
-            return np.column_stack([log_expit(-z), log_expit(z)])
-        return np.asarray(log_softmax(z, axis=1))
+        return self._model().predict_log_proba(_checked(self, X))
+
+    def _model(self) -> LinearModel:
+        check_is_fitted(self)
+        return LinearModel(self.coef_, self.intercept_, self.classes_)
+
+
+class LinearRegressor(RegressorMixin):
+    """Predictions from `coef_` (d,) and `intercept_`."""
+
+    coef_: Array
+    intercept_: Any
+
+    def predict(self, X: Any) -> Array:
+        """⟨w, (x, 1)⟩ of every row, (n,)."""
+        check_is_fitted(self)
+        model = LinearModel(self.coef_[None, :], np.array([self.intercept_]), None)
+        return model.scores(_checked(self, X))
+
+
+def _checked(estimator: Any, X: Any) -> Any:
+    return validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=np.float64)
 
 
 class AgnosticClassifier(LinearClassifier, _AgnosticLinear):
@@ -246,18 +295,10 @@ class AgnosticClassifier(LinearClassifier, _AgnosticLinear):
     """
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
-        rows = read_classes(self, X, y, domains, sample_weight, self.fit_intercept)
-        self.classes_ = rows.classes
-        return rows
-
-    def _keep(self, problem: LinearDomains, solution: Solution) -> None:
-        super()._keep(problem, solution)
-        if len(self.classes_) > 2:  # no loss sees a common shift of the K scores: leave none
-            self.coef_ = self.coef_ - self.coef_.mean(axis=0)
-            self.intercept_ = self.intercept_ - self.intercept_.mean()
+        return read_classes(self, X, y, domains, sample_weight, self.fit_intercept)
 
 
-class AgnosticRegressor(RegressorMixin, _AgnosticLinear):
+class AgnosticRegressor(LinearRegressor, _AgnosticLinear):
     """min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄), L_k the mean of ℓ(⟨w,x⟩, y).
 
     Parameters
@@ -284,7 +325,7 @@ class AgnosticRegressor(RegressorMixin, _AgnosticLinear):
         gamma: float = 1e-3,
         mu: float = 0.0,
         max_skewness: float | None = None,
-        baseline: str | ArrayLike | None = None,
+        baseline: Baseline = None,
         solver: str = "exact",
         tol: float = 1e-6,
         *,
@@ -321,20 +362,34 @@ class AgnosticRegressor(RegressorMixin, _AgnosticLinear):
         self.loss = loss
         self.delta = delta
 
-    def predict(self, X: Any) -> Array:
-        """⟨w, (x, 1)⟩ of every row, (n,)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-        z: Array = np.asarray(X @ self.coef_) + self.intercept_
-        return z
-
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
-        if self.loss not in ("squared", "huber"):
-            raise ValueError(f"loss is {self.loss!r}; give 'squared' or 'huber'")
-        loss = SquaredError() if self.loss == "squared" else Huber(self.delta)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-        return Rows.of(X, y, None, domains, sample_weight, loss, self.fit_intercept)
+        loss = regression_loss(self.loss, self.delta)
+        return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, loss)
 
-    def _keep(self, problem: LinearDomains, solution: Solution) -> None:
-        super()._keep(problem, solution)
-        self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+
+def estimator_of(found: LinearFit, gamma: float) -> AgnosticClassifier | AgnosticRegressor:
+    """The estimator that a fit with squared error or log loss amounts to, fitted.
+
+    Parameters
+    ----------
+    found : LinearFit
+        What was fitted.
+    gamma : float
+        The weight of ½‖w‖² that it was fitted with.
+
+    Returns
+    -------
+    AgnosticClassifier or AgnosticRegressor
+
+    Examples
+    --------
+    >>> problem = LinearDomains([[0.0], [1.0]] * 4, [0, 1] * 4, ["a", "a", "b", "b"] * 2)
+    >>> estimator_of(fit_problem(problem, Settings(gamma=0.1)), 0.1).predict([[0.0], [1.0]])
+    array([0, 1])
+    """
+    make: Any = AgnosticRegressor if found.model.classes is None else AgnosticClassifier
+    estimator = make(found.mixtures, gamma)
+    estimator.__dict__.update(found.attributes(), n_features_in_=found.model.coef.shape[1])
+    estimator.validation_losses_ = None
+    fitted: AgnosticClassifier | AgnosticRegressor = estimator
+    return fitted
