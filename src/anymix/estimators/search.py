@@ -55,25 +55,7 @@ class Path:
     tol: float = 1e-6
     max_iter: int = 1000
 
-    def follow(self, train: LinearDomains, test: LinearDomains) -> _Fold:
-        """Fit every candidate to `train` and judge it on `test`."""
-        baselines = self._baselines(train, test)
-        solutions: list[Solution] = []
-        for gamma, mu, r in self.candidates:
-            first = not solutions or gamma == self.candidates[0][0]
-            solution = solve(
-                train,
-                target_mixtures(self.mixtures, r, train.sizes, train.domain_names),
-                mu=mu,
-                offsets=baselines[gamma][0],
-                start=None if first else solutions[-1],
-                **self._options(gamma),
-            )
-            solutions.append(solution)
-        losses = np.array([test.losses(solution.w) for solution in solutions])
-        return _Fold(losses, np.array([b for _, b in baselines.values()]), test.sizes, solutions)
-
-    def _baselines(
+    def baselines(
         self, train: LinearDomains, test: LinearDomains
     ) -> dict[float, tuple[Array, Array]]:
         """For every γ: b as the training sees it, and on the rows held out; (p,) each."""
@@ -83,24 +65,51 @@ class Path:
             return dict.fromkeys(gammas, (b, b))
         found, alone = {}, None
         for gamma in gammas:
-            alone = alone_solutions(train, self._options(gamma), alone)
+            alone = alone_solutions(train, self.options(gamma), alone)
             fitted = np.array([s.domain_losses[k] for k, s in enumerate(alone)])
             held_out = np.array([test.losses(s.w)[k] for k, s in enumerate(alone)])
             found[gamma] = fitted, held_out
         return found
 
-    def _options(self, gamma: float) -> dict[str, Any]:
+    def options(self, gamma: float) -> dict[str, Any]:
+        """Of the solver."""
         return {"gamma": gamma, "norm": self.norm, "tol": self.tol, "max_iter": self.max_iter}
 
 
-@dataclass(frozen=True, eq=False)
-class _Fold:
-    """What one fold tells of one path."""
+class _Walk:
+    """One path on one fold, candidate after candidate, as far as it is followed."""
 
-    losses: Array  # (C, p) on the rows held out
-    alone: Array  # (gammas, p), b there
-    sizes: Array  # (p,) of the domains held out
-    solutions: list[Solution]  # (C,)
+    def __init__(self, path: Path, train: LinearDomains, test: LinearDomains) -> None:
+        self.path, self.sizes = path, test.sizes
+        self.baselines = path.baselines(train, test)
+        self.alone = np.array([b for _, b in self.baselines.values()])  # (gammas, p)
+        self.losses: list[Array] = []  # (p,) on the rows held out, of each candidate
+        self.solutions: list[Solution] = []
+        self._parts: tuple[LinearDomains, LinearDomains] | None = (train, test)
+
+    def step(self) -> None:
+        """Fit the next candidate, and judge it."""
+        assert self._parts is not None  # nobody goes on after the end
+        train, test = self._parts
+        path = self.path
+        gamma, mu, r = path.candidates[len(self.solutions)]
+        first = gamma == path.candidates[0][0]
+        solution = solve(
+            train,
+            target_mixtures(path.mixtures, r, train.sizes, train.domain_names),
+            mu=mu,
+            offsets=self.baselines[gamma][0],
+            start=None if first else self.solutions[-1],
+            **path.options(gamma),
+        )
+        self.solutions.append(solution)
+        self.losses.append(test.losses(solution.w))
+
+    def to_the_end(self) -> None:
+        """All candidates; then the rows make room for those of the next fold."""
+        while len(self.solutions) < len(self.path.candidates):
+            self.step()
+        self._parts = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +118,7 @@ class Found:
 
     Parameters
     ----------
-    path : Path
+    candidates : sequence of (γ, μ, r)
         What was tried.
     losses : ndarray of shape (C, p)
         L̂ of the C candidates.
@@ -121,14 +130,14 @@ class Found:
         Those of the last fold, to start from.
     """
 
-    path: Path
+    candidates: Sequence[Candidate]
     losses: Array
     value: Array
     error: Array
     solutions: list[Solution]
 
     @staticmethod
-    def of(path: Path, folds: Sequence[_Fold], names: NDArray[Any], sizes: Array) -> Found:
+    def of(path: Path, folds: Sequence[_Walk], names: NDArray[Any], sizes: Array) -> Found:
         """Pool the folds; sizes and names are those of the domains of all rows."""
         losses = np.array([fold.losses for fold in folds])  # (F, C, p)
         shares = np.array([fold.sizes for fold in folds])
@@ -140,7 +149,8 @@ class Found:
         value = np.einsum("cp,cp->c", worst, mean - b)
         by_fold = np.einsum("cp,fcp->fc", worst, losses - b)
         error = by_fold.std(axis=0, ddof=min(1, len(by_fold) - 1)) / math.sqrt(len(by_fold))
-        return Found(path, mean, value, error, folds[-1].solutions)
+        tried = path.candidates[: len(value)]
+        return Found(tried, mean, value, error, folds[-1].solutions)
 
     def best(self, rule: str = "min") -> int:
         """The place of the best candidate.
@@ -157,10 +167,12 @@ class Found:
         """
         if rule not in ("min", "1se"):
             raise InputError("rule", f"is {rule!r}", "give 'min' or '1se'")
-        return best_place(self.path.candidates, self.value, self.error, rule)
+        return best_place(self.candidates, self.value, self.error, rule)
 
 
-def search(rows: Rows, splits: Iterable[Split], paths: Sequence[Path]) -> list[Found]:
+def search(
+    rows: Rows, splits: Iterable[Split], paths: Sequence[Path], patience: int | None = None
+) -> list[Found]:
     """Follow every path on every fold; the problems of a fold are made once for all paths.
 
     Parameters
@@ -171,20 +183,43 @@ def search(rows: Rows, splits: Iterable[Split], paths: Sequence[Path]) -> list[F
         What to fit and what to judge on, for each fold.
     paths : sequence of Path
         What to try.
+    patience : int or None
+        Leave a path where so many candidates in a row were no better than the best before them,
+        on all folds together; that needs the rows of all folds at once. None tries all.
 
     Returns
     -------
     list of Found
         One for each path.
     """
-    folds: list[list[_Fold]] = [[] for _ in paths]
+    walks: list[list[_Walk]] = [[] for _ in paths]
     for number, (part, held_out) in enumerate(splits, start=1):
         train = rows.to_fit(part, f"the training part of fold {number}").merged()
         test = rows.to_judge(held_out)
-        for path, found in zip(paths, folds, strict=True):
-            found.append(path.follow(train, test))
-    sizes = rows.sizes()
-    return [Found.of(path, f, rows.names, sizes) for path, f in zip(paths, folds, strict=True)]
+        for path, folds in zip(paths, walks, strict=True):
+            folds.append(_Walk(path, train, test))
+            if patience is None:
+                folds[-1].to_the_end()
+    names, sizes = rows.names, rows.sizes()
+    if patience is None:
+        return [Found.of(path, f, names, sizes) for path, f in zip(paths, walks, strict=True)]
+    return [
+        _together(path, folds, names, sizes, patience)
+        for path, folds in zip(paths, walks, strict=True)
+    ]
+
+
+def _together(
+    path: Path, folds: Sequence[_Walk], names: NDArray[Any], sizes: Array, patience: int
+) -> Found:
+    """The folds side by side, until the path has led up for long enough."""
+    for tried in range(1, len(path.candidates) + 1):
+        for walk in folds:
+            walk.step()
+        found = Found.of(path, folds, names, sizes)
+        if tried - 1 - found.best() >= patience:
+            break
+    return found
 
 
 def best_place(candidates: Sequence[Candidate], value: Array, error: Array, rule: str) -> int:

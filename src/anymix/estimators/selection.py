@@ -119,8 +119,8 @@ class _Selecting(BaseEstimator):
     def _keep(self, found: Found, names: NDArray[Any]) -> None:
         """The choice, and the table of all candidates."""
         self.best_index_ = found.best(self.rule)
-        self.gamma_, self.mu_, self.max_skewness_ = found.path.candidates[self.best_index_]
-        gammas, mus, skewnesses = zip(*found.path.candidates, strict=True)
+        self.gamma_, self.mu_, self.max_skewness_ = found.candidates[self.best_index_]
+        gammas, mus, skewnesses = zip(*found.candidates, strict=True)
         self.cv_results_: dict[str, Any] = {
             "param_gamma": np.array(gammas),
             "param_mu": np.array(mus),

@@ -30,6 +30,7 @@ __all__ = ["TableFit", "fit_table"]
 
 ROWS_TO_CHOOSE = 10_000  # rows on which γ is chosen, about
 GAMMAS = (1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5)
+PATIENCE = 2  # γ in a row that are no better than a larger one: smaller ones are worse still
 ROUGH = 1e-4  # a gap that changes no choice between such γ; models are fitted to 1e-6
 
 
@@ -225,7 +226,7 @@ def _chosen(
     candidates = [(gamma, 0.0, None) for gamma in GAMMAS]
     paths = [Path(candidates, Λ, tol=ROUGH) for Λ in sets.values()]
     chosen: dict[str, tuple[float, Solution | None]] = {}
-    for name, found in zip(sets, search(few, thirds, paths), strict=True):
+    for name, found in zip(sets, search(few, thirds, paths, PATIENCE), strict=True):
         best = found.best()
         chosen[name] = GAMMAS[best], found.solutions[best]
     return chosen
