@@ -24,6 +24,7 @@ from anymix import datasets
 from anymix.estimators.baselines import alone_solutions
 from anymix.estimators.overfitting import OverfitWarning, _free_parameters, _shares, overfit_message
 from anymix.estimators.reading import read_classes
+from anymix.estimators.selection import AgnosticRegressorCV
 from anymix.problem.dealing import hold_out, sorted_rows
 
 Array = NDArray[np.float64]
@@ -73,6 +74,7 @@ def not_for_chance(estimator: Any) -> dict[str, str]:
         ax.AgnosticClassifier(solver="optimistic", tol=0.3, gamma=0.1),
         ax.AgnosticRegressor(solver="stochastic", tol=0.1, gamma=0.1),
         ax.AgnosticClassifierCV(gammas=(0.1, 0.01), cv=2),
+        AgnosticRegressorCV(gammas=(0.1, 0.01), cv=2),
     ],
     expected_failed_checks=not_for_chance,
 )
@@ -664,6 +666,14 @@ def test_shares_of_the_domains() -> None:
     np.testing.assert_allclose(_shares(problem, mixture), mixture / problem.sizes)
     everyone = ax.LinearDomains(X, y, np.ones((len(y), 3)))
     np.testing.assert_allclose(_shares(everyone, mixture), 1 / len(y))
+
+
+def test_equal_rows_count_one_by_one() -> None:
+    """Rows of few categories are merged for the solver, but it is their number that matters."""
+    domains = np.repeat(["large", "small"], [2000, 300])
+    X = (np.arange(2300) % 2)[:, None].astype(float)
+    y = np.where(domains == "large", X[:, 0] > 0, X[:, 0] < 1) ^ (np.arange(2300) % 3 == 0)
+    ax.AgnosticClassifier().fit(X, y, domains=domains)  # a warning would be an error
 
 
 def test_the_warning_foretells_the_excess_loss() -> None:

@@ -28,6 +28,7 @@ from sklearn.metrics import (
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score, cross_validate
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.validation import validate_data
 
 import anymix as ax
 from anymix import datasets
@@ -35,8 +36,11 @@ from anymix.estimators.fitting import fit_problem
 from anymix.estimators.overfitting import OverfitWarning
 from anymix.estimators.reading import read_classes
 from anymix.estimators.scorer import _take
-from anymix.estimators.search import best_place
-from anymix.estimators.selection import _folds
+from anymix.estimators.search import Path as GammaPath
+from anymix.estimators.search import best_place, search
+from anymix.estimators.selection import AgnosticRegressorCV, _folds
+from anymix.problem.dealing import deal, sorted_rows
+from anymix.problem.rows import Rows
 
 Array = NDArray[np.float64]
 
@@ -349,7 +353,7 @@ def test_refit_starts_at_the_choice_of_a_fold(monkeypatch: pytest.MonkeyPatch) -
         return fit_problem(problem, settings, start=start)
 
     monkeypatch.setattr("anymix.estimators.selection.fit_problem", watched)
-    X, y, domains = make_data()
+    X, y, domains = make_data(n_small=300)
     model = ax.AgnosticClassifierCV([1.0, 0.01]).fit(X, y, domains=domains)
     peer = ax.AgnosticClassifier(gamma=model.gamma_).fit(X, y, domains=domains)
     assert np.linalg.norm(starts[0].w - peer.solution_.w) < 0.5 * np.linalg.norm(peer.solution_.w)
@@ -521,6 +525,84 @@ def test_folds_that_lack_a_domain_or_class_are_named() -> None:
     once = np.where(np.arange(len(y)) == 7, "once", y)
     with pytest.raises(ValueError, match=r"class 'once' of y .* in the training part of fold \d"):
         ax.AgnosticClassifierCV([0.1]).fit(X, once, domains=domains)
+
+
+# -- one reading, and the search without scikit-learn ---------------------------------------------
+
+
+def test_the_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {"validate_data": 0, "read": 0}
+
+    def validated(*args: Any, **options: Any) -> Any:
+        counts["validate_data"] += 1
+        return validate_data(*args, **options)
+
+    def read(*args: Any, **options: Any) -> Any:
+        counts["read"] += 1
+        return original(*args, **options)
+
+    original = Rows.read
+    monkeypatch.setattr("anymix.estimators.reading.validate_data", validated)
+    monkeypatch.setattr(Rows, "read", read)
+    monkeypatch.setattr(ax.LinearDomains, "__init__", None)
+    X, y, domains = make_data()
+    ax.AgnosticClassifierCV([1.0, 0.1]).fit(X, y, domains=domains)
+    assert counts == {"validate_data": 1, "read": 1}
+
+
+def numbers_data() -> tuple[Array, Array, NDArray[Any]]:
+    X, _, domains = make_data(n_small=40)
+    rng = np.random.default_rng(1)
+    return X, np.where(domains == "city", X[:, 0], -X[:, 1]) + rng.normal(size=len(X)), domains
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_the_regressor_chooses_as_brute_force_does(loss: str) -> None:
+    X, y, domains = numbers_data()
+    folds = list(StratifiedKFold(4).split(X, domains))
+    gammas = (1.0, 0.1, 0.01)
+    model = AgnosticRegressorCV(gammas, cv=folds, loss=loss).fit(X, y, domains=domains)
+    losses = np.empty((3, len(y)))
+    for i, gamma in enumerate(gammas):
+        for train, test in folds:
+            with warnings.catch_warnings(action="ignore", category=OverfitWarning):
+                peer = ax.AgnosticRegressor(gamma=gamma, loss=loss)
+                peer.fit(X[train], y[train], domains=domains[train])
+            r = np.abs(peer.predict(X[test]) - y[test])
+            losses[i, test] = r**2 / 2 if loss == "squared" else np.where(r < 1, r**2 / 2, r - 0.5)
+    by_domain = [losses[:, domains == k].mean(axis=1) for k in ("city", "rural")]
+    worst = np.max(by_domain, axis=0)
+    np.testing.assert_allclose(model.cv_results_["worst_test_loss"], worst, atol=2e-3)
+    assert model.gamma_ == gammas[int(np.argmin(worst))]
+    with warnings.catch_warnings(action="ignore", category=OverfitWarning):
+        peer = ax.AgnosticRegressor(gamma=model.gamma_, loss=loss).fit(X, y, domains=domains)
+    np.testing.assert_allclose(model.coef_, peer.coef_, atol=2e-3)
+    np.testing.assert_allclose(model.predict(X), peer.predict(X), atol=1e-2)
+
+
+def test_a_patient_search_stops_behind_the_best_and_finds_the_same() -> None:
+    X, y, domains = make_data(n_small=20)
+    rows = read_classes(ax.AgnosticClassifier(), X, y, domains)
+    splits = list(deal(sorted_rows(rows), 3))
+    candidates = [(gamma, 0.0, None) for gamma in (1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5)]
+    for mixtures in (None, "data", "cvar:0.5"):
+        (full,), (short,) = (
+            search(rows, splits, [GammaPath(candidates, mixtures)], patience)
+            for patience in (None, 2)
+        )
+        best = full.best()
+        assert short.best() == best
+        assert len(short.candidates) == len(short.value) == min(6, best + 3) < 6
+        np.testing.assert_array_equal(short.value, full.value[: len(short.value)])
+
+
+def test_mixtures_in_words() -> None:
+    X, y, domains = make_data(n_small=200)
+    words = ax.AgnosticClassifier("cvar:0.5").fit(X, y, domains=domains)
+    same = ax.AgnosticClassifier(lambda sizes: ax.cvar(sizes / sizes.sum(), 0.5))
+    np.testing.assert_array_equal(words.coef_, same.fit(X, y, domains=domains).coef_)
+    ordinary = ax.AgnosticClassifierCV([0.1], mixtures="data").fit(X, y, domains=domains)
+    np.testing.assert_allclose(ordinary.mixture_, [2 / 3, 1 / 3])
 
 
 # -- real data -----------------------------------------------------------------------------------

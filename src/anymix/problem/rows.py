@@ -219,7 +219,7 @@ def _problem(
 
 
 def take(X: Any, part: Part) -> Any:
-    """Rows of X; a stretch of a CSR matrix is a view, without the copy that SciPy makes."""
+    """Rows of X; a stretch of half of a CSR matrix or more is not copied."""
     if not isinstance(part, slice):
         return X[part] if sparse.issparse(X) else X.take(part, axis=0)
     if not sparse.issparse(X):
