@@ -32,7 +32,7 @@ def test_shares_sum_to_one_and_an_empty_domain_has_none() -> None:
     matrix = sparse.csc_array(np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 0.0]]))
     sizes, average = shares(matrix, matrix.data)
     assert sizes.tolist() == [3, 0]
-    np.testing.assert_allclose(average.toarray(), [[1 / 3, 2 / 3, 0], [0, 0, 0]])
+    np.testing.assert_allclose(average.toarray(), [[1 / 3, 2 / 3, 0.0], [0.0, 0.0, 0.0]])
 
 
 BAD: list[tuple[Any, str, str]] = [

@@ -13,15 +13,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from anymix.errors import InputError, finite_number
 from anymix.estimators.baselines import Baseline
 from anymix.estimators.fitting import LinearFit, Settings, fit_problem
-from anymix.estimators.model import LinearModel
 from anymix.estimators.overfitting import OverfitWarning, overfit_message
+from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
 from anymix.mixtures.choosing import Mixtures
 from anymix.mixtures.penalties import DirichletPrior
@@ -35,13 +34,7 @@ from anymix.solvers.staged import Schedule, train
 
 Array = NDArray[np.float64]
 
-__all__ = [
-    "AgnosticClassifier",
-    "AgnosticRegressor",
-    "LinearClassifier",
-    "LinearRegressor",
-    "estimator_of",
-]
+__all__ = ["AgnosticClassifier", "AgnosticRegressor", "estimator_of"]
 
 
 class _AgnosticLinear(BaseEstimator):
@@ -192,51 +185,6 @@ def _train(
     return train(problem, mixtures, **options)
 
 
-class LinearClassifier(ClassifierMixin):
-    """Predictions from `coef_` (1 or K, d), `intercept_` and `classes_`."""
-
-    coef_: Array
-    intercept_: Any
-    classes_: Any
-
-    def decision_function(self, X: Any) -> Array:
-        """Scores z: (n,) for two classes, positive for `classes_[1]`; (n, K) for more."""
-        return self._model().scores(_checked(self, X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of every row, (n,)."""
-        return self._model().predict(_checked(self, X))
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes, (n, K)."""
-        return self._model().predict_proba(_checked(self, X))
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of the probabilities, (n, K), without underflow."""
-        return self._model().predict_log_proba(_checked(self, X))
-
-    def _model(self) -> LinearModel:
-        check_is_fitted(self)
-        return LinearModel(self.coef_, self.intercept_, self.classes_)
-
-
-class LinearRegressor(RegressorMixin):
-    """Predictions from `coef_` (d,) and `intercept_`."""
-
-    coef_: Array
-    intercept_: Any
-
-    def predict(self, X: Any) -> Array:
-        """⟨w, (x, 1)⟩ of every row, (n,)."""
-        check_is_fitted(self)
-        model = LinearModel(self.coef_[None, :], np.array([self.intercept_]), None)
-        return model.scores(_checked(self, X))
-
-
-def _checked(estimator: Any, X: Any) -> Any:
-    return validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=np.float64)
-
-
 class AgnosticClassifier(LinearClassifier, _AgnosticLinear):
     """min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄), L_k the mean log loss.
 
@@ -244,39 +192,65 @@ class AgnosticClassifier(LinearClassifier, _AgnosticLinear):
 
     Parameters
     ----------
-    mixtures : Λ: a MixtureSet, a function of the domains' sizes that gives one, or None for any
-        mixture (the simplex).
-    gamma, norm : weight of R(w) = ½‖w‖² ("squared") or ‖w‖ ("plain"); the intercept is free.
-        With C of LogisticRegression and m rows of one domain, gamma = 1/(C m).
-    mu : weight of the χ² penalty that keeps λ near the mixture m̄ of the data.
-    max_skewness : r ≥ 1, only mixtures with 1 + χ²(λ‖m̄) ≤ r count: λ rests on m/r rows at least.
-    baseline : b. None is 0; "regret" takes the loss of the best model for each domain alone (with
-        the same gamma), so that a noisy domain does not own λ; or numbers (p,) in the order of
+    mixtures : MixtureSet, function, str or None
+        Λ: a set, a function of the domains' sizes that gives one, words such as "chi2:2.0" as
+        `anymix.mixtures.choosing.mixture_set` reads them, or None for any mixture (the simplex).
+    gamma : float
+        Weight of R(w); the intercept is free. With C of LogisticRegression and m rows of one
+        domain, gamma = 1/(C m).
+    mu : float
+        Weight of the χ² penalty that keeps λ near the mixture m̄ of the data.
+    max_skewness : float or None
+        r ≥ 1, only mixtures with 1 + χ²(λ‖m̄) ≤ r count: λ rests on m/r rows at least.
+    baseline : "regret", array-like of shape (p,) or None
+        b. None is 0; "regret" takes the loss of the best model for each domain alone (with the
+        same gamma), so that a noisy domain does not own λ; or numbers in the order of
         `domain_names_`.
-    solver : "exact"; or "stochastic" and "optimistic", the paper's algorithms in stages of growing
+    solver : str
+        "exact"; or "stochastic" and "optimistic", the paper's algorithms in stages of growing
         length (see `anymix.solvers.staged`), for very many rows or domains and a tol of 1e-2 or
         1e-3.
-    tol : the certified gap at which the solver stops; above it at the end, a ConvergenceWarning.
-    schedule : step sizes of the stochastic solvers, "theory" or c for c/√T in a stage of T steps.
-    prior : a DirichletPrior on λ, instead of mu.
-    fit_intercept : whether to learn an intercept.
-    max_iter : iterations of the solver at most; passes over the rows for the stochastic ones.
-    warm_start : begin at the solution of the last `fit`, if the shapes agree.
-    validation_fraction : share of rows to hold out, evenly from every domain and class;
-        `validation_losses_` are the losses there (None without).
-    random_state : chooses the rows held out, and those that stochastic steps look at.
-    verbose : show a progress line.
+    tol : float
+        The certified gap at which the solver stops; above it at the end, a ConvergenceWarning.
+    schedule : "theory" or float
+        Step sizes of the stochastic solvers; a number c is c/√T in a stage of T steps.
+    norm : str
+        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
+    prior : DirichletPrior or None
+        A prior on λ, instead of mu.
+    fit_intercept : bool
+        Whether to learn an intercept.
+    max_iter : int
+        Iterations of the solver at most; passes over the rows for the stochastic ones.
+    warm_start : bool
+        Begin at the solution of the last `fit`, if the shapes agree.
+    validation_fraction : float or None
+        Share of rows to hold out, evenly from every domain and class; `validation_losses_` are
+        the losses there (None without).
+    random_state : int, RandomState or None
+        Chooses the rows held out, and those that stochastic steps look at.
+    verbose : bool
+        Show a progress line.
 
     Attributes
     ----------
-    coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
-    mixture_ : the worst mixture λ (p,), domains in the order of `domain_names_`.
-    domain_losses_, validation_losses_ : L_k on the rows fitted and held out, (p,).
-    baseline_losses_ : b (p,).
-    agnostic_loss_ : max over Λ of Σ λ_k (L_k − b_k).
-    certificate_ : upper and lower value of the objective; `certificate_.gap` is the proof.
-    n_iter_, history_, solution_ : of the solver.
+    coef_, intercept_, classes_ : ndarray
+        As in scikit-learn, and so are n_features_in_ and feature_names_in_.
+    mixture_ : ndarray of shape (p,)
+        The worst mixture λ, domains in the order of `domain_names_`.
+    domain_losses_, validation_losses_ : ndarray of shape (p,)
+        L_k on the rows fitted and on those held out.
+    baseline_losses_ : ndarray of shape (p,)
+        b.
+    agnostic_loss_ : float
+        max over Λ of Σ λ_k (L_k − b_k).
+    certificate_ : Certificate
+        Upper and lower value of the objective; `certificate_.gap` is the proof.
+    solution_ : Solution
+        What the solver found; n_iter_ and history_ are parts of it.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> region = np.repeat(["city", "rural"], [900, 100])
@@ -301,14 +275,18 @@ class AgnosticClassifier(LinearClassifier, _AgnosticLinear):
 class AgnosticRegressor(LinearRegressor, _AgnosticLinear):
     """min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄), L_k the mean of ℓ(⟨w,x⟩, y).
 
+    The parameters not listed and the attributes are those of AgnosticClassifier; `coef_` is (d,)
+    and `intercept_` a number. With alpha of Ridge and m rows of one domain, gamma = alpha/m.
+
     Parameters
     ----------
-    loss : "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
-    delta : of the Huber loss.
+    loss : str
+        "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
+    delta : float
+        Of the Huber loss.
 
-    The other parameters and the attributes are those of AgnosticClassifier; `coef_` is (d,) and
-    `intercept_` a number. With alpha of Ridge and m rows of one domain, gamma = alpha/m.
-
+    Examples
+    --------
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [2.0], [0.0], [1.0], [2.0]])
     >>> y = [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]

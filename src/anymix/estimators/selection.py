@@ -15,7 +15,7 @@ from sklearn.model_selection import check_cv
 from anymix.errors import InputError
 from anymix.estimators.baselines import Baseline
 from anymix.estimators.fitting import Settings, fit_problem
-from anymix.estimators.linear import LinearClassifier, LinearRegressor
+from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
 from anymix.estimators.search import Candidate, Found, Path, search
 from anymix.mixtures.choosing import Mixtures

@@ -72,7 +72,7 @@ def target_mixtures(
     try:
         return Chi2Ball(sizes, max_skewness, base=base)
     except ValueError as error:
-        raise ValueError(f"max_skewness is {max_skewness!r}: {error}") from None
+        raise InputError("max_skewness", f"is {max_skewness!r}", str(error)) from None
 
 
 def data_mixture(sizes: ArrayLike) -> Point:
@@ -124,12 +124,10 @@ def mixture_set(text: str, names: Iterable[Any] | None, sizes: ArrayLike) -> Mix
         raise InputError("mixtures", found, "give a mixture set")
     try:
         return _mixtures_of_file(Path(text), [str(name) for name in names])
-    except InputError as error:
+    except ValueError as error:
         if text in str(error):
             raise
-        raise ValueError(f"{text}: {error}") from None
-    except ValueError as error:
-        raise ValueError(f"{text}: {error}") from None
+        raise InputError(f"{text}:", str(error), "correct the file") from None
 
 
 def _number(text: str, kind: str, number: str) -> float:
