@@ -2,6 +2,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from people import shop, small
 from sklearn.linear_model import LogisticRegression
@@ -12,6 +13,7 @@ from anymix.tables import fitting
 from anymix.tables.columns import Features
 from anymix.tables.fitting import fit_table
 from anymix.tables.labels import domain_codes
+from anymix.tables.predicting import predict_table
 
 
 def test_nullable_columns_of_pandas_are_read_too() -> None:
@@ -176,3 +178,41 @@ def test_a_column_without_a_name_is_noted() -> None:
     assert "Unnamed: 0" in table.columns
     notes = fit_table(table, "bought", ["region"], gamma=0.01).notes
     assert any("'Unnamed: 0': a column without a name" in note for note in notes)
+
+
+def test_frames_of_polars_are_read_too() -> None:
+    frame = shop(300)
+    theirs = pl.from_pandas(frame)
+    found, peer = (
+        fit_table(table, "bought", ["region"], gamma=0.1, drop=["spent"])
+        for table in (theirs, frame)
+    )
+    np.testing.assert_allclose(
+        found.audits["agnostic"].domain_losses, peer.audits["agnostic"].domain_losses
+    )
+    np.testing.assert_allclose(found.model.predict_proba(theirs), peer.model.predict_proba(frame))
+    assert predict_table(found.model, theirs, keep=["city"])[0]["city"].tolist() == (
+        frame["city"].tolist()
+    )
+    with pytest.raises(ValueError, match="frame is a list; give a frame of pandas or polars"):
+        fit_table([[1]], "y", ["d"])
+
+
+def test_a_set_of_mixtures_will_do_as_well_as_words() -> None:
+    frame = shop(300)
+    words, made = (
+        fit_table(frame, "bought", ["region"], gamma=0.1, drop=["spent"], mixtures=mixtures)
+        for mixtures in ("cvar:0.5", lambda sizes: ax.cvar(sizes / sizes.sum(), 0.5))
+    )
+    assert words.audits["agnostic"].mixtures == made.audits["agnostic"].mixtures
+    np.testing.assert_array_equal(words.solution.w, made.solution.w)
+
+
+def test_the_warning_of_few_rows_counts_equal_rows_one_by_one() -> None:
+    """400 rows of two categories are merged into 4, which would be few."""
+    i = np.arange(1200)
+    frame = pd.DataFrame({"c": list("uv") * 600, "d": np.repeat(["a", "b", "coin"], 400)})
+    y = np.where(frame["d"] == "coin", i % 4 < 2, (i % 2 > 0) ^ (i % 7 == 0))
+    found = fit_table(frame.assign(y=y.astype(str)), "y", ["d"], gamma=1e-3)
+    assert found.solution.mixture[2] > 0.9
+    assert not any("few for" in note for note in found.notes)
