@@ -122,7 +122,7 @@ def test_a_stretch_of_sparse_rows_is_not_copied() -> None:
 def test_small_tables_are_dense(monkeypatch: pytest.MonkeyPatch) -> None:
     X = sparse.csr_array(np.eye(3))
     assert isinstance(dense_if_small(X), np.ndarray)
-    monkeypatch.setattr(rows, "SMALL_TABLE", (2, 9))
+    monkeypatch.setattr(rows, "SMALL_TABLE", 8)
     assert dense_if_small(X) is X
 
 

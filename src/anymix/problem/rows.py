@@ -25,7 +25,7 @@ ALL = slice(None)
 
 __all__ = ["ALL", "Part", "Rows", "dense_if_small", "take"]
 
-SMALL_TABLE = 20_000, 150  # rows and columns up to which dense products beat sparse ones
+SMALL_TABLE = 200_000  # entries of X, zeros included, up to which dense products are faster
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,6 +234,6 @@ def take(X: Any, part: Part) -> Any:
 
 
 def dense_if_small(X: Any) -> Any:
-    """X as a dense array if it is small: dense products of few numbers take half the time."""
-    small = X.shape[0] <= SMALL_TABLE[0] and X.shape[1] <= SMALL_TABLE[1]
+    """X as a dense array if it is small: of few numbers, dense products are faster."""
+    small = X.shape[0] * X.shape[1] <= SMALL_TABLE
     return X.toarray() if small and sparse.issparse(X) else X
