@@ -25,3 +25,10 @@ def shop(n: int = 600, seed: int = 0) -> Any:
     z = np.where(region == "north", 2 * frame["x"], -frame["x"]) + (frame["city"] == "Oslo")
     noisy = z + r.logistic(size=n)
     return frame.assign(region=region, bought=np.where(noisy > 0, "yes", "no"), spent=noisy)
+
+
+def small(**columns: Any) -> Any:
+    """24 rows in two domains, with these columns besides or instead."""
+    n = 24
+    frame = pd.DataFrame({"x": np.arange(n) % 7, "d": list("ab") * 12, "y": list("yyn") * 8})
+    return frame.assign(**columns)

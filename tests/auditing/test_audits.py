@@ -459,7 +459,7 @@ def test_values_with_commas_stay_apart() -> None:
         ({"confidence": 95}, r"confidence is 95; give one inside \(0, 1\)"),
         ({"loss": "gini"}, "loss is 'gini'; give one of 'zero_one'"),
         ({"mixtures": ax.Simplex(3)}, "over 3 domains, but the rows have 2"),
-        ({"mixtures": "simplex"}, "mixtures is 'simplex'"),
+        ({"mixtures": "all"}, "mixtures is 'all'"),
         ({"y_pred": [-1.5, 2.5]}, "from -1.5 to 2.5, but y_true has 2 classes"),
         ({"y_true": ["a", "b"], "y_pred": [2.5, 0.5]}, "from 0.5 to 2.5, but y_true has 2 classes"),
         ({"y_pred": [2, 3], "loss": "log"}, "which are no probabilities"),

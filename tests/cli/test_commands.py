@@ -18,7 +18,7 @@ import anymix
 from anymix.auditing.audits import audit
 from anymix.cli.commands import app, main
 from anymix.tables.files import read_table
-from anymix.tables.fits import fit_table
+from anymix.tables.fitting import fit_table
 
 
 def run(*arguments: Any) -> str:

@@ -21,9 +21,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anymix as ax
 from anymix import datasets
-from anymix.estimators.fitting import _free_parameters, _shares, alone_solutions, overfit_message
-from anymix.estimators.linear import OverfitWarning
-from anymix.problem.rows import read_classes
+from anymix.estimators.baselines import alone_solutions
+from anymix.estimators.overfitting import OverfitWarning, _free_parameters, _shares, overfit_message
+from anymix.estimators.reading import read_classes
+from anymix.estimators.selection import AgnosticRegressorCV
+from anymix.problem.dealing import hold_out, sorted_rows
 
 Array = NDArray[np.float64]
 
@@ -72,6 +74,7 @@ def not_for_chance(estimator: Any) -> dict[str, str]:
         ax.AgnosticClassifier(solver="optimistic", tol=0.3, gamma=0.1),
         ax.AgnosticRegressor(solver="stochastic", tol=0.1, gamma=0.1),
         ax.AgnosticClassifierCV(gammas=(0.1, 0.01), cv=2),
+        AgnosticRegressorCV(gammas=(0.1, 0.01), cv=2),
     ],
     expected_failed_checks=not_for_chance,
 )
@@ -413,7 +416,7 @@ FAULTS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"sample_weight": np.ones(3)}, "sample_weight has shape"),
     ({}, {"sample_weight": np.zeros(1000)}, "sample_weight is zero for every row of the data"),
     ({}, {"sample_weight": "c"}, "domains has no row of 'c' .* in the data"),
-    ({"mixtures": "simplex"}, {}, "mixtures is 'simplex'; give a mixture set"),
+    ({"mixtures": "all"}, {}, "mixtures is 'all'; give simplex, data, chi2:2.0"),
     ({"mixtures": len}, {}, "mixtures is <built-in function len>; give a mixture set"),
     ({"mixtures": ax.Simplex(2)}, {}, "mixtures is over 2 domains but the data have 3"),
     ({"max_skewness": 0.5}, {}, "max_skewness is 0.5"),
@@ -532,7 +535,7 @@ def test_regret_of_a_regression() -> None:
 def test_all_rows_are_not_copied() -> None:
     X, y, domains = make_data()
     rows = read_classes(ax.AgnosticClassifier(), X, y, domains, None, True)
-    assert np.shares_memory(rows.part().X, X)
+    assert np.shares_memory(rows.to_fit().X, X)
 
 
 def test_models_of_one_domain_start_where_they_are_told() -> None:
@@ -552,8 +555,8 @@ def test_held_out_rows_are_a_share_of_every_domain_and_class(
     X, y, domains = make_data(n_classes=n_classes)
     X = np.column_stack([np.arange(len(y)), X])  # the row's number, to find it again
     rows = read_classes(ax.AgnosticClassifier(), X, y, domains, None, True)
-    fitted, held = rows.split(fraction, 0)
-    assert held is not None
+    order = sorted_rows(rows, np.random.default_rng(0))
+    fitted, held = (rows.to_fit(part) for part in hold_out(order, fraction))
     assert sorted([*fitted.X[:, 0], *held.X[:, 0]]) == list(range(len(y)))
     ids = held.X[:, 0].astype(int)
     for k in "abc":
@@ -568,8 +571,8 @@ def test_validation_losses_are_of_rows_not_fitted() -> None:
     model = ax.AgnosticClassifier(validation_fraction=0.3, random_state=1)
     model.fit(X, y, domains=domains)
     rows = read_classes(clone(model), X, y, domains, None, True)
-    fitted, held = rows.split(0.3, 1)
-    assert held is not None
+    order = sorted_rows(rows, np.random.RandomState(1))
+    fitted, held = (rows.to_fit(part) for part in hold_out(order, 0.3))
     np.testing.assert_allclose(model.domain_losses_, fitted.losses(model.solution_.w))
     P, labels = model.predict_proba(held.X), np.array(["no", "yes"])[held.y.astype(int)]
     names = held.average.tocsc().indices
@@ -665,6 +668,15 @@ def test_shares_of_the_domains() -> None:
     np.testing.assert_allclose(_shares(everyone, mixture), 1 / len(y))
 
 
+def test_equal_rows_count_one_by_one() -> None:
+    """Rows of few categories are merged for the solver, but it is their number that matters."""
+    domains, i = np.repeat(["a", "b", "coin"], 400), np.arange(1200)
+    X = (i % 2)[:, None].astype(float)
+    y = np.where(domains == "coin", i % 4 < 2, (X[:, 0] > 0) ^ (i % 7 == 0))
+    model = ax.AgnosticClassifier().fit(X, y, domains=domains)  # a warning would be an error
+    assert model.mixture_[2] > 0.9
+
+
 def test_the_warning_foretells_the_excess_loss() -> None:
     """E(L_k on new rows − L_k on those fitted) ≈ parameters λ_k/m_k, here within a third."""
     truth = np.array([1.0, -1.0, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0])
@@ -673,7 +685,7 @@ def test_the_warning_foretells_the_excess_loss() -> None:
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(20_500, 8))
         y = rng.random(len(X)) < expit(X @ truth)
-        train = ax.LinearDomains(X[:500], y[:500], np.repeat([0, 1], [400, 100]))
+        train = ax.LinearDomains(X[:500], y[:500], np.repeat(["a", "little"], [400, 100]))
         solution = ax.solve(train, ax.Point([0.4, 0.6]), gamma=1e-6)
         new = ax.LinearDomains(X[500:], y[500:], np.zeros(20_000)).losses(solution.w)[0]
         excess.append(new - solution.domain_losses)
@@ -682,8 +694,7 @@ def test_the_warning_foretells_the_excess_loss() -> None:
     mean, error = np.mean(excess, axis=0), np.std(excess, axis=0) / np.sqrt(60)
     np.testing.assert_allclose(mean / np.mean(foretold, axis=0), 1, rtol=1 / 3)
     assert mean[1] > 5 * error[1]
-    names = np.array(["much", "little"])
-    message = overfit_message(train, names, solution, 1e-6, "squared")
+    message = overfit_message(train, solution, 1e-6, "squared")
     assert message is not None
     assert "0.6 to domain 'little' with 100 rows, few for 9 free" in message
 

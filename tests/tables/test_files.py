@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 from anymix.tables import files as tables
-from anymix.tables.files import column, read_table
+from anymix.tables import frames
+from anymix.tables.files import read_table
+from anymix.tables.frames import column
 
 TEXT = """age,city,note,member
 31,Oslo,"said ""yes"", then left",True
@@ -90,7 +92,7 @@ def test_many_chunks_are_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_columns_of_names_are_left_out_unless_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "MANY_LEVELS", 20)
+    monkeypatch.setattr(frames, "MANY_LEVELS", 20)
     monkeypatch.setattr(tables, "CHUNK", 8)
     frame = pd.DataFrame({"name": [f"n{i}" for i in range(30)], "x": range(30)})
     frame.to_csv(tmp_path / "t.csv", index=False)
@@ -107,7 +109,10 @@ BAD: dict[str, tuple[bytes, str]] = {
     "empty.csv": (b"", "is empty; give a table whose first line names the columns"),
     "blank.csv": (b"\n\n", "is empty"),
     "header.csv": (b"a,b\n", "has a header but no rows"),
-    "latin.csv": ("a,b\nZürich,1\n".encode("latin-1"), "is not UTF-8 .*--encoding latin-1"),
+    "latin.csv": (
+        "a,b\nZürich,1\n".encode("latin-1"),
+        "is not UTF-8 .*; pass its encoding, say latin-1",
+    ),
     "long.csv": (b"a,b\n1,2\n1,2,3\n", r"line 3: 3 fields, but the header has 2; correct"),
     "short.csv": (b"a,b,c\n1,2,3\n1,2\n", r"line 3: 2 fields, but the header has 3"),
     "index.csv": (b"a,b\n0,1,2\n1,3,4\n", r"line 2: 3 fields, but the header has 2"),

@@ -116,8 +116,8 @@ def demo(
     best, notes = models["agnostic"], [f"Judged on the {len(adult.y_test):,} test rows of Adult."]
     page: str | None = None
     if find_spec("plotly"):  # without it the rest is still worth showing
-        page = _write_report(target, audits, "Adult: doctorate or not", best, notes)
-    training = _training(best, best.gamma_)
+        page = _write_report(target, audits, "Adult: doctorate or not", best.solution_, notes)
+    training = _training(best.solution_, best.gamma_)
     _print(found, {"report": page}, notes, shown, as_json, training)
 
 
@@ -183,10 +183,9 @@ def fit(
 
     - anymix fit train.parquet -t price -d region --test test.parquet --out model.joblib --json
     """
-    import joblib
-
     from anymix.tables.files import read_table
-    from anymix.tables.fits import fit_table
+    from anymix.tables.fitting import fit_table
+    from anymix.tables.models import save_model
 
     _check_files({"--out": out, "--report": report}, [table, test, Path(mixtures)])
     _check_one({"--folds": folds, "--holdout": holdout, "--test": test})
@@ -213,15 +212,15 @@ def fit(
             progress=step,
         )
     notes = [f"Judged on {found.judged_on}.", *map(_in_options, found.notes)]
-    estimator = found.model.estimator
     files: dict[str, str | None] = {}
     if out is not None:
-        _write(out, lambda path: joblib.dump(found.model, path))
+        _write(out, lambda path: save_model(found.model, path))
         files["model"] = str(out)
     if report is not None:
         title = f"{target} by {', '.join(domain)}"
-        files["report"] = _write_report(report, found.audits, title, estimator, notes)
-    _print(found.comparison, files, notes, shown, as_json, _training(estimator, found.gamma))
+        files["report"] = _write_report(report, found.audits, title, found.solution, notes)
+    training = _training(found.solution, found.gamma)
+    _print(found.comparison, files, notes, shown, as_json, training)
 
 
 def _check_one(options: Mapping[str, object]) -> None:
@@ -262,18 +261,16 @@ def predict(
 
     - anymix predict model.joblib new.csv | head
     """
-    from anymix.tables.columns import Category
     from anymix.tables.files import read_table
-    from anymix.tables.fits import predict_table
+    from anymix.tables.models import load_model
+    from anymix.tables.predicting import predict_table
 
     _check_files({"--out": out}, [model, table])
     save = _saver(out)
     with _steps(not quiet) as step:
         step(f"reading {table}")
-        fitted = _load(model)
-        columns = fitted.features.columns
-        levels = [c.name for c in columns if isinstance(c, Category)]
-        features = [c.name for c in columns]
+        fitted = load_model(model)
+        features, levels = fitted.columns, fitted.categories
         copied = keep or []
         twice = bool(set(copied) & set(features))  # to be learnt from, and to be copied as written
         text = [] if twice else copied
@@ -363,8 +360,8 @@ def audit_table(
     - anymix audit preds.csv --losses nll --against old -d language --mixtures cvar:0.3 --json
     """
     from anymix.auditing.audits import compare
+    from anymix.tables.audited import audit_frame
     from anymix.tables.files import read_table
-    from anymix.tables.fits import audit_frame
 
     _check_files({"--report": report}, [table, Path(mixtures)])
     said = prediction or []
@@ -445,6 +442,9 @@ _ADVICE = {
     r"(?<![\w'])classes=": "--classes",
     r"^classes are": "--classes are",
     r"pass its encoding$": "pass its --encoding",
+    r"pass its encoding, say latin-1": "say --encoding latin-1",
+    r"\(min_rows=(\d+)\)": r"with --min-rows \1",
+    r"if it only counts the rows, drop it": "if it only counts the rows, leave it out (--drop)",
     r"(?<![\w'])y_true(?![\w'])": "--target",
     r"(?<![\w'])sensitive_features(?![\w'])": "--domain",
 }
@@ -495,24 +495,26 @@ def _print(
         console.print(f"{name.capitalize()}: {shown_path}", soft_wrap=True, markup=False)
 
 
-def _training(estimator: Any, gamma: float) -> dict[str, Any]:
-    proof = estimator.certificate_
+def _training(solution: ax.Solution, gamma: float) -> dict[str, Any]:
+    proof = solution.certificate
     return {
         "gamma": gamma,
-        "training_mixture": estimator.mixture_.tolist(),
+        "training_mixture": solution.mixture.tolist(),
         "certificate": {"lower": proof.lower, "upper": proof.upper, "gap": proof.gap},
     }
 
 
-def _write_report(path: Path, audits: Any, title: str, estimator: Any, notes: list[str]) -> str:
-    from anymix.reporting import report
+def _write_report(
+    path: Path, audits: Any, title: str, solution: ax.Solution | None, notes: list[str]
+) -> str:
+    from anymix.reporting.pages import report
 
-    training = {}
-    if estimator is not None:
+    training: dict[str, Any] = {}
+    if solution is not None:
         training = {
-            "certificate": estimator.certificate_,
-            "history": estimator.history_,
-            "mixture": estimator.mixture_,
+            "certificate": solution.certificate,
+            "history": solution.history,
+            "mixture": solution.mixture,
         }
     _write(path, lambda part: report(audits, part, title=title, notes=notes, **training))
     return str(path)
@@ -585,30 +587,6 @@ def _write(path: Path, write: Callable[[Path], object]) -> None:
         if target.exists():
             shutil.copymode(target, part)
         part.replace(target)
-
-
-def _load(path: Path) -> Any:
-    import joblib
-
-    from anymix.tables.fits import TableModel
-
-    try:
-        model = joblib.load(path)
-    except FileNotFoundError:
-        raise ValueError(
-            f"{path} is not there; give a model that `anymix fit --out` saved"
-        ) from None
-    except Exception as error:  # whatever a file of another kind makes of the reader
-        reason = str(error)[:80] or type(error).__name__
-        raise ValueError(
-            f"{path} is no saved model, or one of another version ({reason}); give a file that "
-            "`anymix fit --out` of this version wrote"
-        ) from None
-    if not isinstance(model, TableModel):
-        raise ValueError(
-            f"{path} holds a {type(model).__name__}; give a model of `anymix fit --out`"
-        )
-    return model
 
 
 # Clients ---------------------------------------------------------------------------------------

@@ -1,12 +1,40 @@
 """scikit-learn estimators: models that hold up on every mixture of the domains."""
 
-from anymix.estimators.linear import AgnosticClassifier, AgnosticRegressor, OverfitWarning
-from anymix.estimators.selection import AgnosticClassifierCV, agnostic_scorer
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from anymix.estimators.linear import AgnosticClassifier, AgnosticRegressor
+    from anymix.estimators.overfitting import OverfitWarning
+    from anymix.estimators.scorer import agnostic_scorer
+    from anymix.estimators.selection import AgnosticClassifierCV, AgnosticRegressorCV
+
+# The fits and the search of this folder need no scikit-learn, and loading it takes longer than
+# they do; so it is loaded when an estimator is asked for.
+_PLACE = {
+    "AgnosticClassifier": "linear",
+    "AgnosticClassifierCV": "selection",
+    "AgnosticRegressor": "linear",
+    "AgnosticRegressorCV": "selection",
+    "OverfitWarning": "overfitting",
+    "agnostic_scorer": "scorer",
+}
 
 __all__ = [
     "AgnosticClassifier",
     "AgnosticClassifierCV",
     "AgnosticRegressor",
+    "AgnosticRegressorCV",
     "OverfitWarning",
     "agnostic_scorer",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACE:
+        return getattr(import_module(f"anymix.estimators.{_PLACE[name]}"), name)
+    raise AttributeError(f"module 'anymix.estimators' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

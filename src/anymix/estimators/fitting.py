@@ -1,115 +1,159 @@
-"""What an estimator needs besides the solver: the baseline b, and a look at the result.
+"""One fit: the settings, the solver, and what was found, without scikit-learn.
 
-The last says whether λ, which may put its weight on a small domain, rests on enough rows.
+    min_w max_{λ∈Λ}  Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄)
+
+The estimators and the tables fit through `fit_problem`; `LinearFit.attributes` is the one place
+that says which attributes a fitted estimator has.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from anymix.mixtures.sets import Point
-from anymix.problem.arrays import numbers
+from anymix.estimators.baselines import Baseline, baseline_losses
+from anymix.estimators.model import LinearModel
+from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.penalties import DirichletPrior
+from anymix.mixtures.sets import MixtureSet
 from anymix.problem.linear import LinearDomains
 from anymix.solvers.exact import Solution, solve
 
 Array = NDArray[np.float64]
 
-ROWS_PER_PARAMETER = 20  # below it a fit warns
+__all__ = ["LinearFit", "Settings", "fit_problem"]
 
 
-def check_solver(solver: str, *, path: bool = True) -> None:
-    """A path of solutions, as cross-validation needs, is the exact solver's; one fit may choose."""
-    if solver in ("stochastic", "optimistic"):
-        if path:
-            raise ValueError(f"solver is {solver!r}; paths over gamma are exact: give 'exact'")
-    elif solver != "exact":
-        raise ValueError(f"solver is {solver!r}; give 'exact', 'stochastic' or 'optimistic'")
+@dataclass(frozen=True)
+class Settings:
+    """What is to be solved; the names are the parameters of `AgnosticClassifier`."""
+
+    mixtures: Mixtures = None
+    gamma: float = 1e-3
+    mu: float = 0.0
+    max_skewness: float | None = None
+    baseline: Baseline = None
+    norm: str = "squared"
+    prior: DirichletPrior | None = None
+    tol: float = 1e-6
+    max_iter: int = 1000
+    verbose: bool = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of the solver, whatever Λ is."""
+        return {name: getattr(self, name) for name in ("gamma", "norm", "tol", "max_iter")}
 
 
-def baseline_losses(
-    problem: LinearDomains, baseline: str | ArrayLike | None, options: dict[str, Any]
-) -> Array:
-    """b (p,): zeros, the losses of the best model for each domain alone, or as given."""
-    p = problem.n_domains
-    if baseline is None:
-        return np.zeros(p)
-    if isinstance(baseline, str):
-        if baseline != "regret":
-            raise ValueError(f"baseline is {baseline!r}; give None, 'regret' or {p} numbers")
-        alone = alone_solutions(problem, options)
-        return np.array([alone[k].domain_losses[k] for k in range(p)])
-    return numbers("baseline", baseline, p)
+@dataclass(frozen=True, eq=False)
+class LinearFit:
+    """What a fit found.
 
-
-def alone_solutions(
-    problem: LinearDomains, options: dict[str, Any], starts: list[Solution] | None = None
-) -> list[Solution]:
-    """argmin_w L_k(w) + γ R(w) for k = 1..p, each from its own start or from its predecessor."""
-    problem = problem.merged()
-    found: list[Solution] = []
-    for k, vertex in enumerate(np.eye(problem.n_domains)):
-        start = starts[k] if starts else (found[-1] if found else None)
-        found.append(solve(problem, Point(vertex), start=start, **options))
-    return found
-
-
-class OverfitWarning(UserWarning):
-    """The worst mixture rests on few rows for the size of the model: expect a larger loss there.
-
-    >>> import warnings
-    >>> import anymix as ax
-    >>> X, y, d = [[0.0], [1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1, 0], ["a", "a", "a", "a", "b"]
-    >>> with warnings.catch_warnings(action="ignore", category=OverfitWarning):
-    ...     model = ax.AgnosticClassifier().fit(X, y, domains=d)
+    Parameters
+    ----------
+    model : LinearModel
+        The model, which predicts.
+    solution : Solution
+        w, λ and the certificate, as the solver gave them.
+    mixtures : MixtureSet
+        Λ.
+    baseline : ndarray of shape (p,)
+        b.
+    domain_names : ndarray of shape (p,)
+        Names of the domains.
     """
 
+    model: LinearModel
+    solution: Solution
+    mixtures: MixtureSet
+    baseline: Array
+    domain_names: NDArray[Any]
 
-def overfit_message(
-    problem: LinearDomains, names: NDArray[Any], solution: Solution, gamma: float, norm: str
-) -> str | None:
-    """What to warn of, if λ puts much weight on a domain of few rows for the size of the model.
+    @staticmethod
+    def of(
+        problem: LinearDomains, solution: Solution, mixtures: MixtureSet, baseline: Array
+    ) -> LinearFit:
+        """From a problem and its solution."""
+        coef, intercept = problem.unpack(solution.w)
+        if problem.n_scores > 1:  # no loss sees a common shift of the K scores: leave none
+            coef, intercept = coef - coef.mean(axis=0), intercept - intercept.mean()
+        model = LinearModel(coef, intercept, problem.classes)
+        return LinearFit(model, solution, mixtures, baseline, problem.domain_names)
 
-    With w fitted to Σ_k λ_k L_k, L_k on new rows exceeds L_k on those fitted by about
-    parameters/rows_k, rows_k = m_k/λ_k (in the spirit of Akaike; for the log loss, and in units of
-    the noise's variance for squared error). Below 20 rows a parameter, an excess of 0.05, a fit
-    warns, unless λ makes the rows few by less than a third: ordinary training does not warn either.
+    @property
+    def agnostic_loss(self) -> float:
+        """max_{λ∈Λ} Σ_k λ_k (L_k − b_k)."""
+        regret = self.solution.domain_losses - self.baseline
+        return float(self.mixtures.maximize(regret) @ regret)
 
-    parameters = Σ_j H_jj/(H_jj + γ), those that γ leaves free, H the curvature of Σ_k λ_k L_k at w:
-    at least the usual tr H(H + γI)⁻¹, for by Schur and Horn a concave function's sum over the
-    diagonal is at least that over the eigenvalues.
+    def attributes(self) -> dict[str, Any]:
+        """What a fitted AgnosticClassifier or AgnosticRegressor knows, by name."""
+        model, solution = self.model, self.solution
+        regression = model.classes is None
+        found: dict[str, Any] = {
+            "coef_": model.coef[0] if regression else model.coef,
+            "intercept_": float(model.intercept[0]) if regression else model.intercept,
+            "mixture_": solution.mixture,
+            "domain_names_": self.domain_names,
+            "domain_losses_": solution.domain_losses,
+            "baseline_losses_": self.baseline,
+            "agnostic_loss_": self.agnostic_loss,
+            "certificate_": solution.certificate,
+            "n_iter_": solution.n_iter,
+            "history_": solution.history,
+            "solution_": solution,
+        }
+        return found if regression else found | {"classes_": model.classes}
+
+
+def fit_problem(
+    problem: LinearDomains,
+    settings: Settings,
+    *,
+    start: Solution | None = None,
+    solver: Callable[..., Solution] = solve,
+) -> LinearFit:
+    """Solve the problem as the settings say.
+
+    Parameters
+    ----------
+    problem : LinearDomains
+        The rows to learn from.
+    settings : Settings
+        Λ, γ, μ, b and the rest.
+    start : Solution or None
+        Where to begin.
+    solver : function
+        `solve`, or another with its arguments.
+
+    Returns
+    -------
+    LinearFit
+
+    Examples
+    --------
+    >>> problem = LinearDomains([[0.0]] * 4, [1, 1, 0, 1], ["a", "a", "b", "b"])
+    >>> found = fit_problem(problem, Settings(gamma=0.0))
+    >>> found.domain_names.tolist(), round(found.agnostic_loss, 4)
+    (['a', 'b'], 0.6931)
     """
-    shares, pooled = (_shares(problem, lam) for lam in (solution.mixture, problem.reference))
-    k = int(np.argmax(shares))
-    rows = float(1 / shares[k])
-    if rows >= ROWS_PER_PARAMETER * problem.n_parameters or shares[k] < 1.5 * pooled.max():
-        return None
-    parameters = _free_parameters(problem, solution, gamma, norm)
-    if rows >= ROWS_PER_PARAMETER * parameters:
-        return None
-    return (
-        f"the worst mixture gives the weight {solution.mixture[k]:.2g} to domain "
-        f"{names.tolist()[k]!r} with {problem.sizes[k]:.0f} rows, few for {parameters:.0f} free "
-        "parameters: expect a larger loss on new rows there. Raise gamma, lower max_skewness or "
-        "merge small domains; AgnosticClassifierCV (or GridSearchCV with agnostic_scorer) chooses "
-        "for you, and validation_fraction shows the loss on rows held out"
+    if solver is solve:
+        problem = problem.merged()  # once for all solutions; steps at random rows need them all
+    offsets = baseline_losses(problem, settings.baseline, settings.options)
+    sizes, names = problem.sizes, problem.domain_names
+    mixtures = target_mixtures(settings.mixtures, settings.max_skewness, sizes, names)
+    solution = solver(
+        problem,
+        mixtures,
+        mu=settings.mu,
+        offsets=offsets,
+        prior=settings.prior,
+        start=start,
+        verbose=settings.verbose,
+        **settings.options,
     )
-
-
-def _shares(problem: LinearDomains, mixture: Array) -> Array:
-    """1/rows_k = Σ_i a_ki c_i, c_i the weight of row i; λ_k/m_k if each row is in one domain."""
-    shares: Array = problem.average @ (problem.average.T @ mixture)
-    return shares
-
-
-def _free_parameters(problem: LinearDomains, solution: Solution, gamma: float, norm: str) -> float:
-    """Σ_j H_jj/(H_jj + γ_j); the K blocks of K ≥ 3 classes have one block's freedom too many."""
-    w, seen = solution.w, problem.penalized
-    h = problem.at(w).hessian_diagonal(solution.mixture)
-    length = float(np.linalg.norm(w[seen])) if norm == "plain" else 1.0
-    ridge = np.where(seen, gamma / max(length, 1e-300), 0.0)
-    free = float(np.sum(h[h > 0] / (h + ridge)[h > 0]))
-    K = problem.n_scores
-    return free if K == 1 else min(free, problem.n_parameters * (K - 1) / K)
+    return LinearFit.of(problem, solution, mixtures, offsets)

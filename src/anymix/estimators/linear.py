@@ -8,28 +8,33 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_expit, log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from anymix.estimators.fitting import OverfitWarning, baseline_losses, check_solver, overfit_message
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.errors import InputError, finite_number
+from anymix.estimators.baselines import Baseline
+from anymix.estimators.fitting import LinearFit, Settings, fit_problem
+from anymix.estimators.overfitting import OverfitWarning, overfit_message
+from anymix.estimators.predictors import LinearClassifier, LinearRegressor
+from anymix.estimators.reading import read_classes, read_numbers, regression_loss
+from anymix.mixtures.choosing import Mixtures
 from anymix.mixtures.penalties import DirichletPrior
 from anymix.mixtures.sets import MixtureSet
+from anymix.problem.dealing import hold_out, sorted_rows
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import Huber, SquaredError
-from anymix.problem.rows import Rows, read_classes
+from anymix.problem.rows import ALL, Part, Rows
+from anymix.solvers.certificates import Certificate
 from anymix.solvers.exact import Solution, solve
 from anymix.solvers.staged import Schedule, train
 
 Array = NDArray[np.float64]
 
-__all__ = ["AgnosticClassifier", "AgnosticRegressor", "LinearClassifier", "OverfitWarning"]
+__all__ = ["AgnosticClassifier", "AgnosticRegressor", "estimator_of"]
 
 
 class _AgnosticLinear(BaseEstimator):
@@ -37,6 +42,15 @@ class _AgnosticLinear(BaseEstimator):
 
     coef_: Array
     intercept_: Any  # (scores,), or a number in regression
+    mixture_: Array
+    domain_names_: NDArray[Any]
+    domain_losses_: Array
+    baseline_losses_: Array
+    agnostic_loss_: float
+    certificate_: Certificate
+    n_iter_: int
+    history_: list[dict[str, Any]]
+    solution_: Solution
     __metadata_request__fit = {"domains": True}  # noqa: RUF012 - scikit-learn's way to say it
 
     def __init__(
@@ -45,7 +59,7 @@ class _AgnosticLinear(BaseEstimator):
         gamma: float = 1e-3,
         mu: float = 0.0,
         max_skewness: float | None = None,
-        baseline: str | ArrayLike | None = None,
+        baseline: Baseline = None,
         solver: str = "exact",
         tol: float = 1e-6,
         *,
@@ -79,70 +93,81 @@ class _AgnosticLinear(BaseEstimator):
     def fit(
         self, X: Any, y: Any, domains: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Find w and the worst mixture λ.
+        """Find w and the worst mixture λ; warn (`OverfitWarning`) when λ rests on few rows.
 
-        `domains`: (n,) labels, or (n, p) memberships when a row may be in several domains; None is
-        one domain, ordinary training. Warns (`OverfitWarning`) when λ rests on few rows.
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The features, dense, sparse or a frame.
+        y : array-like of shape (n,)
+            What to learn.
+        domains : array-like of shape (n,) or (n, p), or None
+            Labels, or memberships when a row may be in several domains; None is one domain,
+            ordinary training.
+        sample_weight : array-like of shape (n,) or None
+            Weights ≥ 0 of the rows; None is 1.
+
+        Returns
+        -------
+        self
         """
-        problem = self._fit(X, y, domains, sample_weight)
-        names, solution = self.domain_names_, self.solution_
-        message = overfit_message(problem, names, solution, self.gamma, self.norm)
+        rows = self._read(X, y, domains, sample_weight)
+        fitted, held = self._parts(rows)
+        problem = rows.to_fit(fitted, "the data" if held is None else "the rows fitted")
+        if held is not None:
+            rows.check_domains(held, "the rows held out")
+        solver = self._solver()
+        found = fit_problem(problem, self._settings(), start=self._start(problem), solver=solver)
+        self.__dict__.update(found.attributes())
+        w = found.solution.w
+        self.validation_losses_ = None if held is None else rows.to_judge(held).losses(w)
+        message = overfit_message(problem, found.solution, self.gamma, self.norm)
         if message:
             warnings.warn(message, OverfitWarning, stacklevel=2)
         return self
 
-    def _fit(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> LinearDomains:
-        """`fit` without the warning; the problem that was solved."""
-        check_solver(self.solver, path=False)
-        rows = self._read(X, y, domains, sample_weight)
-        problem, held_out = rows.split(self.validation_fraction, self.random_state)
-        offsets = baseline_losses(problem, self.baseline, self._options())
-        mixtures = target_mixtures(self.mixtures, self.max_skewness, problem.sizes)
-        solution = self._solve(
-            problem,
-            mixtures,
-            mu=self.mu,
-            offsets=offsets,
-            start=self._start(problem),
-            verbose=self.verbose,
-            **self._options(),
+    def _parts(self, rows: Rows) -> tuple[Part, Part | None]:
+        """The rows to fit, and those to hold out, which are a share of every domain and class."""
+        if self.validation_fraction is None:
+            return ALL, None
+        fix = "give None or one inside (0, 1)"
+        share = finite_number(
+            "validation_fraction", self.validation_fraction, fix, lambda x: 0 < x < 1
         )
-        self._keep(problem, solution)
-        self.domain_names_ = rows.names
-        self.baseline_losses_ = offsets
-        regret = solution.domain_losses - offsets
-        self.agnostic_loss_ = float(mixtures.maximize(regret) @ regret)
-        self.validation_losses_ = None if held_out is None else held_out.losses(solution.w)
-        return problem
+        return hold_out(sorted_rows(rows, check_random_state(self.random_state)), share)
 
-    def _solve(self, problem: LinearDomains, mixtures: MixtureSet, **options: Any) -> Solution:
+    def _settings(self) -> Settings:
+        return Settings(
+            self.mixtures,
+            self.gamma,
+            self.mu,
+            self.max_skewness,
+            self.baseline,
+            self.norm,
+            self.prior,
+            self.tol,
+            self.max_iter,
+            self.verbose,
+        )
+
+    def _solver(self) -> Any:
+        """`solve`, or one of the paper's algorithms in stages."""
         if self.solver == "exact":
-            return solve(problem, mixtures, prior=self.prior, **options)
+            return solve
+        if self.solver not in ("stochastic", "optimistic"):
+            fix = "give 'exact', 'stochastic' or 'optimistic'"
+            raise InputError("solver", f"is {self.solver!r}", fix)
         if self.prior is not None:
-            raise ValueError(f"solver is {self.solver!r}, which takes no prior; use 'exact'")
+            raise InputError("solver", f"is {self.solver!r}, which takes no prior", "use 'exact'")
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         last = self.solver == "optimistic"
-        return train(
-            problem, mixtures, optimistic=last, schedule=self.schedule, seed=seed, **options
-        )
-
-    def _options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("gamma", "norm", "tol", "max_iter")}
+        return partial(_train, optimistic=last, schedule=self.schedule, seed=seed)
 
     def _start(self, problem: LinearDomains) -> Solution | None:
         """The earlier solution, if asked for and of the right shape."""
         known: Solution | None = getattr(self, "solution_", None) if self.warm_start else None
         shape = (problem.n_parameters, problem.n_domains)
         return known if known and (known.w.size, known.mixture.size) == shape else None
-
-    def _keep(self, problem: LinearDomains, solution: Solution) -> None:
-        self.coef_, self.intercept_ = problem.unpack(solution.w)  # (scores, d), (scores,)
-        self.mixture_ = solution.mixture
-        self.domain_losses_ = solution.domain_losses
-        self.certificate_ = solution.certificate
-        self.n_iter_ = solution.n_iter
-        self.history_ = solution.history
-        self.solution_ = solution
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
         raise NotImplementedError
@@ -153,39 +178,11 @@ class _AgnosticLinear(BaseEstimator):
         return tags
 
 
-class LinearClassifier(ClassifierMixin):
-    """Predictions from `coef_` (1 or K, d), `intercept_` and `classes_`."""
-
-    coef_: Array
-    intercept_: Any
-    classes_: Any
-
-    def decision_function(self, X: Any) -> Array:
-        """Scores z: (n,) for two classes, positive for `classes_[1]`; (n, K) for more."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-        scores: Array = np.asarray(X @ self.coef_.T) + self.intercept_
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of every row, (n,)."""
-        z = self.decision_function(X)
-        best = (z > 0).astype(np.intp) if z.ndim == 1 else np.argmax(z, axis=1)
-        return np.asarray(self.classes_[best])
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes, (n, K)."""
-        z = self.decision_function(X)
-        if z.ndim == 1:
-            return np.column_stack([expit(-z), expit(z)])
-        return np.asarray(softmax(z, axis=1))
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of the probabilities, (n, K), without underflow."""
-        z = self.decision_function(X)
-        if z.ndim == 1:
-            return np.column_stack([log_expit(-z), log_expit(z)])
-        return np.asarray(log_softmax(z, axis=1))
+def _train(
+    problem: LinearDomains, mixtures: MixtureSet, *, prior: None = None, **options: Any
+) -> Solution:
+    """`train` with the arguments of `solve`; there is no prior."""
+    return train(problem, mixtures, **options)
 
 
 class AgnosticClassifier(LinearClassifier, _AgnosticLinear):
@@ -195,39 +192,65 @@ class AgnosticClassifier(LinearClassifier, _AgnosticLinear):
 
     Parameters
     ----------
-    mixtures : Λ: a MixtureSet, a function of the domains' sizes that gives one, or None for any
-        mixture (the simplex).
-    gamma, norm : weight of R(w) = ½‖w‖² ("squared") or ‖w‖ ("plain"); the intercept is free.
-        With C of LogisticRegression and m rows of one domain, gamma = 1/(C m).
-    mu : weight of the χ² penalty that keeps λ near the mixture m̄ of the data.
-    max_skewness : r ≥ 1, only mixtures with 1 + χ²(λ‖m̄) ≤ r count: λ rests on m/r rows at least.
-    baseline : b. None is 0; "regret" takes the loss of the best model for each domain alone (with
-        the same gamma), so that a noisy domain does not own λ; or numbers (p,) in the order of
+    mixtures : MixtureSet, function, str or None
+        Λ: a set, a function of the domains' sizes that gives one, words such as "chi2:2.0" as
+        `anymix.mixtures.choosing.mixture_set` reads them, or None for any mixture (the simplex).
+    gamma : float
+        Weight of R(w); the intercept is free. With C of LogisticRegression and m rows of one
+        domain, gamma = 1/(C m).
+    mu : float
+        Weight of the χ² penalty that keeps λ near the mixture m̄ of the data.
+    max_skewness : float or None
+        r ≥ 1, only mixtures with 1 + χ²(λ‖m̄) ≤ r count: λ rests on m/r rows at least.
+    baseline : "regret", array-like of shape (p,) or None
+        b. None is 0; "regret" takes the loss of the best model for each domain alone (with the
+        same gamma), so that a noisy domain does not own λ; or numbers in the order of
         `domain_names_`.
-    solver : "exact"; or "stochastic" and "optimistic", the paper's algorithms in stages of growing
+    solver : str
+        "exact"; or "stochastic" and "optimistic", the paper's algorithms in stages of growing
         length (see `anymix.solvers.staged`), for very many rows or domains and a tol of 1e-2 or
         1e-3.
-    tol : the certified gap at which the solver stops; above it at the end, a ConvergenceWarning.
-    schedule : step sizes of the stochastic solvers, "theory" or c for c/√T in a stage of T steps.
-    prior : a DirichletPrior on λ, instead of mu.
-    fit_intercept : whether to learn an intercept.
-    max_iter : iterations of the solver at most; passes over the rows for the stochastic ones.
-    warm_start : begin at the solution of the last `fit`, if the shapes agree.
-    validation_fraction : share of rows to hold out, evenly from every domain and class;
-        `validation_losses_` are the losses there (None without).
-    random_state : chooses the rows held out, and those that stochastic steps look at.
-    verbose : show a progress line.
+    tol : float
+        The certified gap at which the solver stops; above it at the end, a ConvergenceWarning.
+    schedule : "theory" or float
+        Step sizes of the stochastic solvers; a number c is c/√T in a stage of T steps.
+    norm : str
+        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
+    prior : DirichletPrior or None
+        A prior on λ, instead of mu.
+    fit_intercept : bool
+        Whether to learn an intercept.
+    max_iter : int
+        Iterations of the solver at most; passes over the rows for the stochastic ones.
+    warm_start : bool
+        Begin at the solution of the last `fit`, if the shapes agree.
+    validation_fraction : float or None
+        Share of rows to hold out, evenly from every domain and class; `validation_losses_` are
+        the losses there (None without).
+    random_state : int, RandomState or None
+        Chooses the rows held out, and those that stochastic steps look at.
+    verbose : bool
+        Show a progress line.
 
     Attributes
     ----------
-    coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
-    mixture_ : the worst mixture λ (p,), domains in the order of `domain_names_`.
-    domain_losses_, validation_losses_ : L_k on the rows fitted and held out, (p,).
-    baseline_losses_ : b (p,).
-    agnostic_loss_ : max over Λ of Σ λ_k (L_k − b_k).
-    certificate_ : upper and lower value of the objective; `certificate_.gap` is the proof.
-    n_iter_, history_, solution_ : of the solver.
+    coef_, intercept_, classes_ : ndarray
+        As in scikit-learn, and so are n_features_in_ and feature_names_in_.
+    mixture_ : ndarray of shape (p,)
+        The worst mixture λ, domains in the order of `domain_names_`.
+    domain_losses_, validation_losses_ : ndarray of shape (p,)
+        L_k on the rows fitted and on those held out.
+    baseline_losses_ : ndarray of shape (p,)
+        b.
+    agnostic_loss_ : float
+        max over Λ of Σ λ_k (L_k − b_k).
+    certificate_ : Certificate
+        Upper and lower value of the objective; `certificate_.gap` is the proof.
+    solution_ : Solution
+        What the solver found; n_iter_ and history_ are parts of it.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> region = np.repeat(["city", "rural"], [900, 100])
@@ -246,28 +269,24 @@ class AgnosticClassifier(LinearClassifier, _AgnosticLinear):
     """
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
-        rows = read_classes(self, X, y, domains, sample_weight, self.fit_intercept)
-        self.classes_ = rows.classes
-        return rows
-
-    def _keep(self, problem: LinearDomains, solution: Solution) -> None:
-        super()._keep(problem, solution)
-        if len(self.classes_) > 2:  # no loss sees a common shift of the K scores: leave none
-            self.coef_ = self.coef_ - self.coef_.mean(axis=0)
-            self.intercept_ = self.intercept_ - self.intercept_.mean()
+        return read_classes(self, X, y, domains, sample_weight, self.fit_intercept)
 
 
-class AgnosticRegressor(RegressorMixin, _AgnosticLinear):
+class AgnosticRegressor(LinearRegressor, _AgnosticLinear):
     """min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄), L_k the mean of ℓ(⟨w,x⟩, y).
+
+    The parameters not listed and the attributes are those of AgnosticClassifier; `coef_` is (d,)
+    and `intercept_` a number. With alpha of Ridge and m rows of one domain, gamma = alpha/m.
 
     Parameters
     ----------
-    loss : "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
-    delta : of the Huber loss.
+    loss : str
+        "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
+    delta : float
+        Of the Huber loss.
 
-    The other parameters and the attributes are those of AgnosticClassifier; `coef_` is (d,) and
-    `intercept_` a number. With alpha of Ridge and m rows of one domain, gamma = alpha/m.
-
+    Examples
+    --------
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [2.0], [0.0], [1.0], [2.0]])
     >>> y = [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
@@ -284,7 +303,7 @@ class AgnosticRegressor(RegressorMixin, _AgnosticLinear):
         gamma: float = 1e-3,
         mu: float = 0.0,
         max_skewness: float | None = None,
-        baseline: str | ArrayLike | None = None,
+        baseline: Baseline = None,
         solver: str = "exact",
         tol: float = 1e-6,
         *,
@@ -321,20 +340,34 @@ class AgnosticRegressor(RegressorMixin, _AgnosticLinear):
         self.loss = loss
         self.delta = delta
 
-    def predict(self, X: Any) -> Array:
-        """⟨w, (x, 1)⟩ of every row, (n,)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-        z: Array = np.asarray(X @ self.coef_) + self.intercept_
-        return z
-
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
-        if self.loss not in ("squared", "huber"):
-            raise ValueError(f"loss is {self.loss!r}; give 'squared' or 'huber'")
-        loss = SquaredError() if self.loss == "squared" else Huber(self.delta)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-        return Rows.of(X, y, None, domains, sample_weight, loss, self.fit_intercept)
+        loss = regression_loss(self.loss, self.delta)
+        return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, loss)
 
-    def _keep(self, problem: LinearDomains, solution: Solution) -> None:
-        super()._keep(problem, solution)
-        self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+
+def estimator_of(found: LinearFit, gamma: float) -> AgnosticClassifier | AgnosticRegressor:
+    """The estimator that a fit with squared error or log loss amounts to, fitted.
+
+    Parameters
+    ----------
+    found : LinearFit
+        What was fitted.
+    gamma : float
+        The weight of ½‖w‖² that it was fitted with.
+
+    Returns
+    -------
+    AgnosticClassifier or AgnosticRegressor
+
+    Examples
+    --------
+    >>> problem = LinearDomains([[0.0], [1.0]] * 4, [0, 1] * 4, ["a", "a", "b", "b"] * 2)
+    >>> estimator_of(fit_problem(problem, Settings(gamma=0.1)), 0.1).predict([[0.0], [1.0]])
+    array([0, 1])
+    """
+    make: Any = AgnosticRegressor if found.model.classes is None else AgnosticClassifier
+    estimator = make(found.mixtures, gamma)
+    estimator.__dict__.update(found.attributes(), n_features_in_=found.model.coef.shape[1])
+    estimator.validation_losses_ = None
+    fitted: AgnosticClassifier | AgnosticRegressor = estimator
+    return fitted

@@ -11,75 +11,146 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from anymix.errors import InputError
 from anymix.mixtures.sets import Box, Chi2Ball, Hull, MixtureSet, Point, Simplex, TVBall, cvar
 
 Array = NDArray[np.float64]
-Mixtures = MixtureSet | Callable[[Array], MixtureSet] | None
+Mixtures = MixtureSet | Callable[[Array], MixtureSet] | str | None
 
-__all__ = ["Mixtures", "mixture_set", "target_mixtures"]
+__all__ = ["Mixtures", "data_mixture", "mixture_set", "target_mixtures"]
+
+WORDS = "simplex, data, chi2:2.0, cvar:0.3, tv:0.2 or a .json file"
 
 
-def target_mixtures(mixtures: Mixtures, max_skewness: float | None, sizes: Array) -> MixtureSet:
-    """Λ, cut to {λ: 1 + χ²(λ‖m̄) ≤ r} when max_skewness is r."""
+def target_mixtures(
+    mixtures: Mixtures,
+    max_skewness: float | None,
+    sizes: Array,
+    names: Iterable[Any] | None = None,
+) -> MixtureSet:
+    """Λ, cut to {λ: 1 + χ²(λ‖m̄) ≤ r} when max_skewness is r.
+
+    Parameters
+    ----------
+    mixtures : MixtureSet, function, str or None
+        A set, a function from sizes to one, words as `mixture_set` reads them, or None for the
+        whole simplex.
+    max_skewness : float or None
+        r ≥ 1, or None for no cut.
+    sizes : ndarray of shape (p,)
+        Rows of each domain.
+    names : iterable or None
+        Names of the domains, which a file of mixtures needs.
+
+    Returns
+    -------
+    MixtureSet
+
+    Examples
+    --------
+    >>> target_mixtures(None, None, np.array([10.0, 30.0]))
+    Simplex(n_domains=2)
+    >>> target_mixtures("cvar:0.5", None, np.array([10.0, 30.0]))
+    Box(lower=[0., 0.], upper=[0.5, 1. ])
+    """
     base: Any = Simplex(len(sizes)) if mixtures is None else mixtures
+    if isinstance(base, str):
+        base = mixture_set(base, names, sizes)
     if callable(base):
         base = base(sizes)
     if not isinstance(base, MixtureSet):
-        raise ValueError(
-            f"mixtures is {mixtures!r}; give a mixture set such as Simplex({len(sizes)}), a "
-            "function from sizes to one, or None"
+        raise InputError(
+            "mixtures",
+            f"is {mixtures!r}",
+            f"give a mixture set such as Simplex({len(sizes)}), a function from sizes to one, "
+            f"None, or {WORDS}",
         )
     if max_skewness is None:
         return base
     try:
         return Chi2Ball(sizes, max_skewness, base=base)
     except ValueError as error:
-        raise ValueError(f"max_skewness is {max_skewness!r}: {error}") from None
+        raise InputError("max_skewness", f"is {max_skewness!r}", str(error)) from None
 
 
-def mixture_set(text: str, names: Iterable[Any], sizes: Any) -> MixtureSet:
+def data_mixture(sizes: ArrayLike) -> Point:
+    """{m̄}, the mixture of the data themselves: Λ of ordinary training.
+
+    Examples
+    --------
+    >>> data_mixture([10, 30])
+    Point(mixture=[0.25, 0.75])
+    """
+    m = np.asarray(sizes, dtype=np.float64)
+    return Point(m / m.sum())
+
+
+def mixture_set(text: str, names: Iterable[Any] | None, sizes: ArrayLike) -> MixtureSet:
     """Λ as people write it: simplex, data, chi2:R, cvar:A, tv:R, or a JSON file.
 
     The file holds a mixture {"north": 0.3, "south": 0.7}, a list of them (all mixtures between), or
     limits {"lower": {"north": 0.2}, "upper": {"north": 0.6}}; a domain not named has 0, or 0 and 1.
 
+    Parameters
+    ----------
+    text : str
+        The words, or the path of the file.
+    names : iterable or None
+        Names of the domains; only a file needs them.
+    sizes : array-like of shape (p,)
+        Rows of each domain.
+
+    Returns
+    -------
+    MixtureSet
+
+    Examples
+    --------
     >>> mixture_set("cvar:0.5", ["north", "south"], [10, 30])
     Box(lower=[0., 0.], upper=[0.5, 1. ])
     """
     kind, _, number = text.partition(":")
     m = np.asarray(sizes, dtype=np.float64)
     if kind in ("simplex", "data") and not number:
-        return Simplex(len(m)) if kind == "simplex" else Point(m / m.sum())
+        return Simplex(len(m)) if kind == "simplex" else data_mixture(m)
     if kind in ("chi2", "cvar", "tv"):
-        try:
-            value = float(number)
-        except ValueError:
-            example = {"chi2": "chi2:2.0", "cvar": "cvar:0.3", "tv": "tv:0.2"}[kind]
-            raise ValueError(f"mixtures is {text!r}; give a number, as in {example}") from None
-        made: dict[str, Callable[[], MixtureSet]] = {
-            "chi2": lambda: Chi2Ball(m, value),
-            "cvar": lambda: cvar(m / m.sum(), value),
-            "tv": lambda: TVBall(m / m.sum(), value),
-        }
-        return made[kind]()
-    if text.endswith(".json"):
-        try:
-            return _mixtures_of_file(Path(text), [str(name) for name in names])
-        except ValueError as error:
-            named = text in str(error)
-            raise ValueError(str(error) if named else f"{text}: {error}") from None
-    raise ValueError(
-        f"mixtures is {text!r}; give simplex, data, chi2:2.0, cvar:0.3, tv:0.2 or a .json file"
-    )
+        return _around_the_data(kind, _number(text, kind, number), m)
+    if not text.endswith(".json"):
+        raise InputError("mixtures", f"is {text!r}", f"give {WORDS}, or a mixture set")
+    if names is None:
+        found = f"is {text!r}, a file that names domains, but here they have no names"
+        raise InputError("mixtures", found, "give a mixture set")
+    try:
+        return _mixtures_of_file(Path(text), [str(name) for name in names])
+    except ValueError as error:
+        if text in str(error):
+            raise
+        raise InputError(f"{text}:", str(error), "correct the file") from None
+
+
+def _number(text: str, kind: str, number: str) -> float:
+    try:
+        return float(number)
+    except ValueError:
+        example = {"chi2": "chi2:2.0", "cvar": "cvar:0.3", "tv": "tv:0.2"}[kind]
+        raise InputError("mixtures", f"is {text!r}", f"give a number, as in {example}") from None
+
+
+def _around_the_data(kind: str, value: float, m: Array) -> MixtureSet:
+    """Mixtures not too far from m̄."""
+    if kind == "chi2":
+        return Chi2Ball(m, value)
+    center = m / m.sum()
+    return cvar(center, value) if kind == "cvar" else TVBall(center, value)
 
 
 def _mixtures_of_file(path: Path, names: list[str]) -> MixtureSet:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as JSON ({error}); correct it") from None
+        raise InputError(str(path), f"cannot be read as JSON ({error})", "correct it") from None
     if isinstance(found, dict) and set(found) <= {"lower", "upper"} and found:
         lower = _shares(path, found.get("lower", {}), names, 0.0)
         return Box(lower, _shares(path, found.get("upper", {}), names, 1.0))
@@ -87,17 +158,20 @@ def _mixtures_of_file(path: Path, names: list[str]) -> MixtureSet:
         return Point(_shares(path, found, names, 0.0))
     if isinstance(found, list) and found:
         return Hull([_shares(path, mixture, names, 0.0) for mixture in found])
-    raise ValueError(f'{path} holds no mixture; write {{"{names[0]}": 1.0}} or a list of such')
+    fix = f'write {{"{names[0]}": 1.0}} or a list of such'
+    raise InputError(str(path), "holds no mixture", fix)
 
 
 def _shares(path: Path, mixture: Any, names: list[str], other: float) -> Array:
-    shares = mixture.values() if isinstance(mixture, dict) else [None]
-    if not all(isinstance(share, int | float) for share in shares):
-        raise ValueError(f'{path} has {str(mixture)[:60]!r}; write shares, {{"{names[0]}": 1.0}}')
+    given = mixture.values() if isinstance(mixture, dict) else [None]
+    if not all(isinstance(share, int | float) for share in given):
+        fix = f'write shares, {{"{names[0]}": 1.0}}'
+        raise InputError(str(path), f"has {str(mixture)[:60]!r}", fix)
     unknown = [name for name in mixture if name not in names]
     if unknown:
-        raise ValueError(
-            f"{path} names the domain {unknown[0]!r}, which the table has not; it has "
-            + ", ".join(names[:20])
+        raise InputError(
+            str(path),
+            f"names the domain {unknown[0]!r}, which the table has not",
+            "it has " + ", ".join(names[:20]),
         )
     return np.array([mixture.get(name, other) for name in names], dtype=np.float64)

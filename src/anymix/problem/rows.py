@@ -1,132 +1,239 @@
-"""Checked rows of the scikit-learn estimators, and parts of them to fit and to hold out."""
+"""The one `Rows`: X, y, domains and weights, checked and coded once; parts of them are problems.
+
+A part (a fold, a share held out, a sample) is an index into the same rows, so nothing is read,
+checked or coded again when a problem is made of it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from scipy import sparse
 
-from anymix.problem.arrays import encode, memberships, numbers
+from anymix.errors import InputError
+from anymix.problem.arrays import code_type, features, targets, weights
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import CrossEntropy, Loss
+from anymix.problem.losses import Loss
+from anymix.problem.membership import Domains, domains_of
 
 Array = NDArray[np.float64]
+Part = slice | NDArray[np.intp]  # a stretch of the rows, or their numbers
+ALL = slice(None)
 
-__all__ = ["Rows", "read_classes"]
+__all__ = ["ALL", "Part", "Rows", "dense_if_small", "take"]
+
+SMALL_TABLE = 200_000  # entries of X, zeros included, up to which dense products are faster
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rows:
-    """Checked input: n rows in p domains, of which parts can be taken."""
+    """n checked rows in p domains, of which parts can be taken as problems.
 
-    X: Any  # (n, d), dense or CSR
-    y: NDArray[Any]  # (n,), codes of the classes or numbers
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, d)
+        The features.
+    y : ndarray of shape (n,)
+        Codes of the classes, or numbers.
+    classes : ndarray of shape (K,) or None
+        The classes that the codes stand for; None in regression.
+    domains : OneDomain or ManyDomains
+        Which rows are in which domain.
+    names : ndarray of shape (p,)
+        Names of the domains.
+    weight : ndarray of shape (n,) or None
+        Weights of the rows; None is 1.
+    loss : Loss
+        The loss ℓ.
+    intercept : bool
+        Whether the model has an intercept.
+
+    Examples
+    --------
+    >>> from anymix.problem.losses import SquaredError
+    >>> rows = Rows.read([[0.0], [1.0], [2.0]], [1.0, 2.0, 3.0], ["a", "b", "b"], SquaredError())
+    >>> rows.names.tolist(), len(rows)
+    (['a', 'b'], 3)
+    >>> rows.to_fit(np.array([0, 2])).sizes
+    array([1., 1.])
+    """
+
+    X: Any
+    y: NDArray[Any]
     classes: NDArray[Any] | None
-    membership: Any  # (p, n), CSC
-    names: NDArray[Any]  # (p,), of the domains
-    weight: Array  # (n,)
+    domains: Domains
+    names: NDArray[Any]
+    weight: Array | None
     loss: Loss
-    intercept: bool
+    intercept: bool = True
 
     @staticmethod
-    def of(
+    def read(
         X: Any,
-        y: NDArray[Any],
-        classes: NDArray[Any] | None,
+        y: Any,
         domains: Any,
-        sample_weight: ArrayLike | None,
         loss: Loss,
-        intercept: bool,
+        *,
+        classes: NDArray[Any] | None = None,
+        sample_weight: ArrayLike | None = None,
+        intercept: bool = True,
     ) -> Rows:
-        """Read the domains (None is one of all rows) and the weights (None is 1)."""
-        n = X.shape[0]
-        names, membership = memberships(np.full(n, "all") if domains is None else domains, n)
-        weight = 1.0 if sample_weight is None else numbers("sample_weight", sample_weight, n)
-        weight = weight * (np.diff(membership.indptr) > 0)  # a row in no domain does not count
-        return Rows(X, y, classes, membership, names, weight, loss, intercept)
+        """Check and code everything, once.
 
-    def part(self, times: Array | float = 1.0, where: str = "the data") -> LinearDomains:
-        """The problem in which row i occurs times_i times; rows of weight 0 are left out."""
-        weight = self.weight * times
-        self._check(weight, where)
-        rows: Any = slice(None) if np.all(weight) else np.flatnonzero(weight)
-        return LinearDomains(
-            self.X[rows],
-            self.y[rows],
-            self.membership[:, rows].T,
-            self.loss,
-            intercept=self.intercept,
-            sample_weight=weight[rows],
-            classes=None if self.classes is None else np.arange(len(self.classes)),
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The features, dense, sparse or a frame.
+        y : array-like of shape (n,)
+            Labels of any kind, or numbers, as the loss has it.
+        domains : array-like of shape (n,) or (n, p), or None
+            Labels, or memberships when a row may be in several domains; None is one domain.
+        loss : Loss
+            The loss ℓ.
+        classes : ndarray of shape (K,) or None
+            The classes, if y holds their codes already.
+        sample_weight : array-like of shape (n,) or None
+            Weights ≥ 0 of the rows; None is 1.
+        intercept : bool
+            Whether the model has an intercept.
+
+        Returns
+        -------
+        Rows
+        """
+        X = features(X)
+        n = X.shape[0]
+        if classes is None:
+            y, classes = targets(y, n, loss, None)
+        else:
+            y = y.astype(code_type(len(classes)), copy=False)
+        names, members = domains_of(domains, n)
+        weight = None if sample_weight is None else weights(sample_weight, n)
+        inside = members.inside()
+        if not inside.all():  # a row in no domain does not count
+            weight = inside.astype(np.float64) if weight is None else inside * weight
+        return Rows(X, y, classes, members, names, weight, loss, intercept)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def with_features(self, X: Any) -> Rows:
+        """The same rows with another X, checked."""
+        return replace(self, X=features(X))
+
+    def take(self, part: Part) -> Rows:
+        """A part of the rows as rows of their own."""
+        return replace(
+            self,
+            X=take(self.X, part),
+            y=self.y[part],
+            domains=self.domains.take(part),
+            weight=None if self.weight is None else self.weight[part],
         )
 
-    def _check(self, weight: Array, where: str) -> None:
-        """Every domain needs a row."""
-        if not np.any(weight):
-            raise ValueError(f"sample_weight is zero for every row of {where}; give some > 0")
-        sizes = self.membership @ weight
-        if np.any(sizes == 0):
-            k = int(np.argmin(sizes))
-            raise ValueError(
-                f"domains has no row of {self.names.tolist()[k]!r} (of weight above 0) in {where}; "
-                "merge the domain with another, or split the rows otherwise"
+    def to_fit(self, part: Part = ALL, where: str = "the data") -> LinearDomains:
+        """The problem of learning from a part, which needs every domain and every class.
+
+        Parameters
+        ----------
+        part : slice or ndarray
+            Which rows; one of them may occur several times. Those of weight 0 are left out.
+        where : str
+            What to call the part in an error.
+
+        Returns
+        -------
+        LinearDomains
+        """
+        part = self._counted(part)
+        self.check_classes(part, where)
+        problem = self.to_judge(part)
+        self._check_sizes(problem.sizes, where)
+        return problem
+
+    def to_judge(self, part: Part = ALL) -> LinearDomains:
+        """The losses on a part; 0 in a domain that has no row there (its size is 0 too)."""
+        part = self._counted(part)
+        domains, p = self.domains.take(part), len(self.names)
+        order = domains.grouped() if self.classes is not None and len(self.classes) > 2 else None
+        if order is not None:  # gradients of K ≥ 3 classes then are one product a domain
+            part, domains = np.arange(len(self))[part][order], domains.take(order)
+        weight = None if self.weight is None else self.weight[part]
+        sizes, average = domains.shares(p, weight)
+        return _problem(self, take(self.X, part), self.y[part], sizes, average)
+
+    def sizes(self, part: Part = ALL) -> Array:
+        """m (p,): what the weights of the rows in each domain add up to."""
+        part = self._counted(part)
+        weight = None if self.weight is None else self.weight[part]
+        return self.domains.take(part).shares(len(self.names), weight)[0]
+
+    def check_domains(self, part: Part, where: str) -> None:
+        """Refuse a part that has no row of some domain."""
+        self._check_sizes(self.sizes(part), where)
+
+    def check_classes(self, part: Part, where: str) -> None:
+        """Refuse a part that has no row of some class."""
+        if self.classes is None:
+            return
+        found = np.bincount(self.y[self._counted(part)], minlength=len(self.classes))
+        if np.any(found == 0) and np.any(found > 0):
+            missing = self.classes.tolist()[int(np.argmin(found))]
+            raise InputError(
+                "",
+                f"class {missing!r} of y has no row (of sample_weight above zero) in {where}",
+                "leave the class out, or split the rows otherwise",
             )
 
-    def split(
-        self, fraction: float | None, random_state: Any
-    ) -> tuple[LinearDomains, LinearDomains | None]:
-        """A part to fit and a part to hold out, which takes its share of every domain and class."""
-        if fraction is None:
-            return self.fitted(), None
-        if not 0 < fraction < 1:
-            raise ValueError(f"validation_fraction is {fraction}; give None or one inside (0, 1)")
-        order = self.order(check_random_state(random_state))
-        ends = np.floor(np.arange(len(order) + 1) * fraction)
-        held = np.empty(len(order))
-        held[order] = np.diff(ends)  # 1 for every 1/fraction-th row
-        return self.fitted(1 - held, "the rows fitted"), self.part(held, "the rows held out")
+    def _counted(self, part: Part) -> Part:
+        """The rows of the part whose weight is above 0."""
+        if self.weight is None:
+            return part
+        counts = self.weight[part] > 0
+        return part if counts.all() else np.arange(len(self))[part][counts]
 
-    def fitted(self, times: Array | float = 1.0, where: str = "the data") -> LinearDomains:
-        """A part to learn from: it needs every class too."""
-        if self.classes is not None:
-            totals = np.bincount(self.y, self.weight * times, minlength=len(self.classes))
-            if np.any(totals == 0) and np.any(totals > 0):
-                missing = self.classes.tolist()[int(np.argmin(totals))]
-                raise ValueError(
-                    f"class {missing!r} of y has no row (of sample_weight above zero) in {where}; "
-                    "leave the class out, or split the rows otherwise"
-                )
-        return self.part(times, where)
-
-    def order(self, rng: np.random.RandomState | None = None) -> NDArray[np.intp]:
-        """The rows sorted by domain, then class: whoever takes every j-th of them is stratified.
-
-        Rows alike in both are shuffled, or without `rng` keep their order.
-        """
-        n = len(self.y)
-        turn = np.arange(n) if rng is None else rng.permutation(n)
-        classes = np.zeros(n) if self.classes is None else self.y
-        key = self.membership.T @ np.random.default_rng(0).uniform(size=len(self.names))
-        return np.lexsort((turn, classes, key))
+    def _check_sizes(self, sizes: Array, where: str) -> None:
+        if not np.any(sizes):
+            raise InputError("sample_weight", f"is zero for every row of {where}", "give some > 0")
+        if np.any(sizes == 0):
+            name = self.names.tolist()[int(np.argmin(sizes))]
+            raise InputError(
+                "domains",
+                f"has no row of {name!r} (of weight above 0) in {where}",
+                "merge the domain with another, or split the rows otherwise",
+            )
 
 
-def read_classes(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    domains: Any,
-    sample_weight: ArrayLike | None,
-    intercept: bool,
-) -> Rows:
-    """Checked input of a classifier."""
-    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64)
-    check_classification_targets(y)
-    classes, codes = encode("y", y, len(y))
-    if len(classes) < 2:
-        raise ValueError(f"y has only one class, {classes.tolist()[0]!r}; give two or more")
-    return Rows.of(X, codes, classes, domains, sample_weight, CrossEntropy(), intercept)
+def _problem(
+    rows: Rows, X: Any, y: NDArray[Any], sizes: Array, average: sparse.csc_array
+) -> LinearDomains:
+    """A LinearDomains of arrays that are checked already."""
+    problem = object.__new__(LinearDomains)
+    problem.X, problem.y, problem.classes = X, y, rows.classes
+    problem.loss, problem.intercept = rows.loss, rows.intercept
+    problem.domain_names, problem.sizes, problem.average = rows.names, sizes, average
+    return problem
+
+
+def take(X: Any, part: Part) -> Any:
+    """Rows of X; a stretch of half of a CSR matrix or more is not copied."""
+    if not isinstance(part, slice):
+        return X[part] if sparse.issparse(X) else X.take(part, axis=0)
+    if not sparse.issparse(X):
+        return X[part]
+    start, stop, step = part.indices(X.shape[0])
+    if step != 1:
+        return X[part]
+    ends = X.indptr[start : stop + 1]
+    inside = slice(ends[0], ends[-1])
+    shape = (stop - start, X.shape[1])
+    return sparse.csr_array((X.data[inside], X.indices[inside], ends - ends[0]), shape=shape)
+
+
+def dense_if_small(X: Any) -> Any:
+    """X as a dense array if it is small: of few numbers, dense products are faster."""
+    small = X.shape[0] * X.shape[1] <= SMALL_TABLE
+    return X.toarray() if small and sparse.issparse(X) else X

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anymix.tables.files import column, pandas
+from anymix.errors import InputError
+from anymix.tables.frames import column, pandas
 
 Array = NDArray[np.float64]
 
@@ -86,14 +87,13 @@ def numbers_of(name: str, column: Any) -> Array:
     if column.dtype.kind not in "iufb":
         levels = [str(v) for v in column.dropna().unique() if not _is_number(str(v))]
         if levels:
-            raise ValueError(
-                f"column {name!r} holds numbers in training but here {', '.join(levels[:3])}; "
-                "correct or empty such cells"
-            )
+            found = f"holds numbers in training but here {', '.join(levels[:3])}"
+            raise InputError(f"column {name!r}", found, "correct or empty such cells")
         column = column.astype(object).astype(np.float64)  # digits that were taken for words
     x = np.array(column.to_numpy(dtype=np.float64, na_value=math.nan))
     if np.isinf(x).any():
-        raise ValueError(f"column {name!r} has infinite values; correct them or leave them empty")
+        fix = "correct them or leave them empty"
+        raise InputError(f"column {name!r}", "has infinite values", fix)
     return x
 
 
@@ -116,6 +116,13 @@ def level_codes(column: Any) -> tuple[NDArray[np.intp], list[str]]:
 class Features:
     """How the columns of a table become the columns of X: numbers to scale, categories to code.
 
+    Parameters
+    ----------
+    columns : tuple of Number and Category
+        What was learnt of each column.
+
+    Examples
+    --------
     >>> import pandas as pd
     >>> table = pd.DataFrame({"age": [30, 40, None], "city": ["Oslo", "Rome", "Oslo"]})
     >>> features, notes = Features.learn(table, ["age", "city"])
@@ -138,14 +145,29 @@ class Features:
 
     @staticmethod
     def learn(frame: Any, names: Sequence[str]) -> tuple[Features, list[str]]:
-        """The features of the named columns, and what was done to missing and useless ones."""
+        """The features of the named columns, and what was done to missing and useless ones.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            The rows to learn from.
+        names : sequence of str
+            The columns.
+
+        Returns
+        -------
+        tuple
+            Features, and a list of notes.
+        """
         learnt = [_learn(name, frame[name]) for name in names]
         notes = [note for _, note in learnt if note]
         columns = tuple(column for column, _ in learnt if column is not None)
         if not columns:
-            raise ValueError(
+            raise InputError(
+                "",
                 "there is no column to learn from, besides target and domains: each is constant "
-                "or empty in the rows to fit; add one"
+                "or empty in the rows to fit",
+                "add one",
             )
         return Features(columns), notes
 

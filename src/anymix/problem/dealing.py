@@ -1,0 +1,111 @@
+"""Rows dealt out to parts: folds, a share held out, a sample; fair to every domain and class.
+
+All of them sort the rows by domain, then by class, and take every j-th.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.problem.rows import ALL, Part, Rows
+
+Index = NDArray[np.intp]
+Split = tuple[Part, Part]  # to fit, to judge on
+
+__all__ = ["Split", "deal", "hold_out", "sample", "sorted_rows"]
+
+
+class Shuffler(Protocol):
+    """A generator of random numbers, of NumPy's new kind or the old."""
+
+    def permutation(self, n: int, /) -> Any:
+        """The numbers 0, ..., n − 1 in a random order."""
+
+
+def sorted_rows(rows: Rows, rng: Shuffler | None = None, part: Part = ALL) -> Index:
+    """The numbers of the rows, sorted by domain, then by class.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    rng : numpy.random.Generator or RandomState, or None
+        Shuffles the rows that are alike in both; None keeps their order.
+    part : slice or ndarray
+        Which of the rows; all by default.
+
+    Returns
+    -------
+    ndarray
+        Whoever takes every j-th of these numbers has a share of every domain and class.
+    """
+    chosen = np.arange(len(rows))[part]
+    n = len(chosen)
+    turn = np.arange(n) if rng is None else rng.permutation(n)
+    classes = np.zeros(n) if rows.classes is None else rows.y[chosen]
+    return chosen[np.lexsort((turn, classes, rows.domains.take(chosen).key()))]
+
+
+def deal(order: Index, folds: int) -> Iterator[Split]:
+    """Rows dealt out in turn: the k-th part is what fold k holds out.
+
+    Examples
+    --------
+    >>> [(fit.tolist(), held.tolist()) for fit, held in deal(np.array([3, 0, 2, 1]), 2)]
+    [([0, 1], [3, 2]), ([3, 2], [0, 1])]
+    """
+    turn = np.arange(len(order)) % folds
+    return ((order[turn != k], order[turn == k]) for k in range(folds))
+
+
+def hold_out(order: Index, share: float) -> tuple[Index, Index]:
+    """The rows to fit, and every 1/share-th row to hold out.
+
+    Examples
+    --------
+    >>> fit, held = hold_out(np.arange(8), 0.25)
+    >>> fit.tolist(), held.tolist()
+    ([0, 1, 2, 4, 5, 6], [3, 7])
+    """
+    held = np.diff(np.floor(np.arange(len(order) + 1) * share)) > 0
+    return order[~held], order[held]
+
+
+def sample(rows: Rows, count: int, rng: Shuffler, part: Part = ALL) -> Index:
+    """About `count` of the rows, evenly from every domain and class; 100 of each if there are.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows, each in one domain.
+    count : int
+        How many to take, about.
+    rng : numpy.random.Generator
+        Chooses among rows alike in domain and class.
+    part : slice or ndarray
+        Which of the rows to take from.
+
+    Returns
+    -------
+    ndarray
+        Numbers of rows, sorted by domain, then by class.
+    """
+    order = sorted_rows(rows, rng, part)
+    key = rows.domains.take(order).key()
+    picked = [_spaced(key == k, count / len(order)) for k in np.unique(key)]
+    if rows.classes is not None:  # rare ones are not to be missed
+        y = rows.y[order]
+        picked += [_spaced(y == c, 0.0) for c in range(len(rows.classes))]
+    return order[np.unique(np.concatenate(picked))]
+
+
+def _spaced(these: NDArray[np.bool_], share: float) -> Index:
+    """A share of these places, evenly spaced, 100 at least if there are so many."""
+    places = np.flatnonzero(these)
+    count = min(len(places), max(100, math.ceil(share * len(places))))
+    return places[np.arange(count) * len(places) // max(count, 1)]

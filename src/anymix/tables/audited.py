@@ -1,0 +1,138 @@
+"""Audits of the predictions, or losses, in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.auditing.audits import Audit, audit
+from anymix.errors import InputError
+from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.problem.cells import combined
+from anymix.tables.frames import column, pandas_frame
+from anymix.tables.labels import coded_column
+
+__all__ = ["audit_frame"]
+
+
+def audit_frame(
+    frame: Any,
+    domains: Sequence[str],
+    *,
+    target: str | None = None,
+    prediction: Sequence[str] = (),
+    losses: str | None = None,
+    against: str | None = None,
+    loss: str | None = None,
+    mixtures: Mixtures = "simplex",
+    confidence: float = 0.95,
+    classes: Sequence[str] | None = None,
+) -> dict[str, Audit]:
+    """Audits of a table's predictions (or losses), by the names of their columns.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The table.
+    domains : sequence of str
+        The columns whose values, or their combinations, are the domains.
+    target : str or None
+        The column of what is true.
+    prediction : sequence of str
+        The column of labels, values or probabilities, or one of probabilities for each class.
+    losses : str or None
+        The column of each row's loss, instead of target and prediction.
+    against : str or None
+        Another model's column; its audit comes first, as the one to compare with.
+    loss : str or None
+        The name of the loss, as `audit` takes it.
+    mixtures : str, MixtureSet, function or None
+        Λ.
+    confidence : float
+        Level of the intervals.
+    classes : sequence of str or None
+        Names of the classes, in the order of the columns of probabilities.
+
+    Returns
+    -------
+    dict
+        Name of the columns → Audit.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"y": [1, 0, 1], "new": [1, 0, 0], "old": [0, 0, 0], "g": list("aab")})
+    >>> found = audit_frame(table, ["g"], target="y", prediction=["new"], against="old")
+    >>> {name: audit.agnostic_loss for name, audit in found.items()}
+    {'old': 1.0, 'new': 1.0}
+    """
+    if (losses is None) == (target is None or not prediction):
+        raise InputError(
+            "target, prediction and losses",
+            "do not fit",
+            "give a target and a prediction, or else losses",
+        )
+    frame = pandas_frame(frame)
+    coded = {name: coded_column(frame, name) for name in domains}
+    (names, codes), _ = combined(list(coded.values()), list(coded))
+    Λ = target_mixtures(mixtures, None, np.bincount(codes).astype(np.float64), names.tolist())
+    labels = {name: levels[places] for name, (levels, places) in coded.items()}
+    y = None if target is None or losses is not None else _entries(frame, [target])
+    models = [[against]] if against is not None else []
+    models.append([losses] if losses is not None else list(prediction))
+    said = {", ".join(columns): _entries(frame, columns) for columns in models}
+    if any(_is_text(v) for v in (y, *said.values())):  # 1 and 2 beside 3a are labels too
+        y, said = _as_text(y), {name: _as_text(v) for name, v in said.items()}
+    known = None if classes is None or y is None else _typed_classes(classes, y)
+    return {
+        name: audit(
+            y,
+            entries,
+            sensitive_features=labels,
+            loss=loss,
+            mixtures=Λ,
+            confidence=confidence,
+            classes=known,
+        )
+        for name, entries in said.items()
+    }
+
+
+def _is_text(values: NDArray[Any] | None) -> bool:
+    """Whether there are words among them."""
+    if values is None or values.dtype.kind in "biuf":
+        return False
+    return values.dtype.kind != "O" or any(isinstance(v, str) for v in values.ravel())
+
+
+def _as_text(values: Any) -> Any:
+    """A column of whole numbers as they are written; all else as it is."""
+    digits = values is not None and values.ndim == 1 and values.dtype.kind in "iu"
+    return values.astype(str) if digits else values
+
+
+def _typed_classes(classes: Sequence[str], y: NDArray[Any]) -> list[Any]:
+    """The classes as numbers, or truth values, where the target's are."""
+    if y.dtype.kind == "b" and set(classes) <= {"False", "True"}:
+        return [name == "True" for name in classes]
+    if y.dtype.kind not in "iuf":
+        return list(classes)
+    try:
+        return [float(name) for name in classes]
+    except ValueError as error:
+        found = f"are {list(classes)}, but the target's numbers: {error}"
+        raise InputError("classes", found, "give numbers too") from None
+
+
+def _entries(frame: Any, names: Sequence[str]) -> NDArray[Any]:
+    """A column, or several side by side, without gaps."""
+    for name in names:
+        missing = int(column(frame, name).isna().sum())
+        if missing:
+            found = f"has {missing:,} missing values"
+            raise InputError(f"column {name!r}", found, "drop those rows or fill them in")
+    values = [np.asarray(frame[name]) for name in names]
+    return values[0] if len(values) == 1 else np.column_stack(values)

@@ -1,0 +1,159 @@
+"""A fitted model that takes tables, and its file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix import __version__
+from anymix.errors import InputError
+from anymix.estimators.fitting import LinearFit
+from anymix.files import write_whole
+from anymix.tables.columns import Category, Features
+from anymix.tables.frames import pandas_frame
+
+if TYPE_CHECKING:
+    from anymix.estimators.linear import AgnosticClassifier, AgnosticRegressor
+
+Array = NDArray[np.float64]
+
+__all__ = ["TableModel", "load_model", "save_model"]
+
+FORMAT = 1  # of saved models; raise it when an older version could not read them
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A fitted model that takes tables: `predict` and `predict_proba` of a frame's rows.
+
+    Parameters
+    ----------
+    features : Features
+        How the columns become numbers.
+    fit : LinearFit
+        What was fitted to these.
+    gamma : float
+        The weight of ½‖w‖² it was fitted with.
+    target : str
+        The column that is predicted.
+    domains : tuple of str
+        The columns that made the domains.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from anymix.tables.fitting import fit_table
+    >>> table = pd.DataFrame({"x": [0.0, 1.0] * 20, "d": list("aabb") * 10, "y": list("ny") * 20})
+    >>> model = fit_table(table, "y", ["d"], gamma=0.01).model
+    >>> model.predict(pd.DataFrame({"x": [0.0, 0.9]})).tolist(), model.classes.tolist()
+    (['n', 'y'], ['n', 'y'])
+    """
+
+    features: Features
+    fit: LinearFit
+    gamma: float
+    target: str
+    domains: tuple[str, ...]
+
+    @property
+    def classes(self) -> NDArray[Any] | None:
+        """The classes in the order of `predict_proba`; None in regression."""
+        return self.fit.model.classes
+
+    @property
+    def estimator(self) -> AgnosticClassifier | AgnosticRegressor:
+        """The model as a fitted estimator of scikit-learn, for X of `features.transform`."""
+        from anymix.estimators.linear import estimator_of
+
+        return estimator_of(self.fit, self.gamma)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns it needs."""
+        return [c.name for c in self.features.columns]
+
+    @property
+    def categories(self) -> list[str]:
+        """Those of them that hold categories, not numbers."""
+        return [c.name for c in self.features.columns if isinstance(c, Category)]
+
+    def predict(self, frame: Any) -> NDArray[Any]:
+        """The most probable class or the value of every row, (n,)."""
+        return self.fit.model.predict(self.features.transform(pandas_frame(frame)))
+
+    def predict_proba(self, frame: Any) -> Array:
+        """Probabilities of the classes, (n, K)."""
+        return self.fit.model.predict_proba(self.features.transform(pandas_frame(frame)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"format": FORMAT, "version": __version__, **vars(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        made, version = state.pop("format", None), state.pop("version", "an unknown version")
+        if made != FORMAT:
+            fix = "fit it again, or install that version"
+            raise InputError("the model", f"was saved by anymix {version}", fix)
+        self.__dict__.update(state)
+
+
+def save_model(model: TableModel, path: str | Path) -> Path:
+    """Write a model to a file, whole or not at all.
+
+    Parameters
+    ----------
+    model : TableModel
+        The model.
+    path : path-like
+        The file, which `load_model` (or joblib.load) reads.
+
+    Returns
+    -------
+    Path
+        The path given.
+    """
+    import joblib
+
+    return write_whole(path, lambda new: joblib.dump(model, new))
+
+
+def load_model(path: str | Path) -> TableModel:
+    """Read a model that `save_model` wrote. A pickle: open only files that you trust.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    TableModel
+    """
+    import joblib
+
+    path = Path(path)
+    try:
+        model = joblib.load(path)
+    except FileNotFoundError:
+        raise InputError(str(path), "is not there", "give a model that was saved") from None
+    except InputError as error:  # of another format
+        raise InputError(str(path), error.found, error.fix) from None
+    except (ModuleNotFoundError, AttributeError) as error:
+        if "anymix" not in str(error):
+            raise _no_model(path, error) from None
+        found = "was saved by anymix 0.1, whose models this version cannot read"
+        raise InputError(str(path), found, "fit it again") from None
+    except Exception as error:  # whatever a file of another kind makes of the reader
+        raise _no_model(path, error) from None
+    if not isinstance(model, TableModel):
+        fix = "give a model that was fitted to a table"
+        raise InputError(str(path), f"holds a {type(model).__name__}", fix)
+    return model
+
+
+def _no_model(path: Path, error: Exception) -> InputError:
+    reason = " ".join(str(error).split())[:80] or type(error).__name__
+    return InputError(str(path), f"is no saved model ({reason})", "give a file that was saved")

@@ -1,0 +1,70 @@
+"""Predictions of a saved model for the rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.errors import InputError
+from anymix.tables.frames import column, pandas, pandas_frame
+from anymix.tables.models import TableModel
+
+__all__ = ["predict_table"]
+
+
+def predict_table(
+    model: TableModel, frame: Any, keep: Sequence[str] = (), kept: Any = None
+) -> tuple[Any, list[str]]:
+    """A frame of the columns to keep, `prediction` and the classes' probabilities; and notes.
+
+    Parameters
+    ----------
+    model : TableModel
+        The model.
+    frame : pandas.DataFrame
+        The rows to predict.
+    keep : sequence of str
+        Columns to copy.
+    kept : pandas.DataFrame or None
+        Another frame of the same rows to copy them from.
+
+    Returns
+    -------
+    tuple
+        The frame, and notes on levels that the training had not.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from anymix.tables.fitting import fit_table
+    >>> table = pd.DataFrame({"c": list("uv") * 20, "d": list("aabb") * 10, "y": list("ny") * 20})
+    >>> model = fit_table(table, "y", ["d"], gamma=0.01).model
+    >>> predictions, notes = predict_table(model, pd.DataFrame({"c": ["v", "w"]}), keep=["c"])
+    >>> predictions.columns.tolist(), predictions["prediction"].tolist()[0]
+    (['c', 'prediction', 'probability of n', 'probability of y'], 'y')
+    >>> notes
+    ["'c': 1 level(s) that the training had not, such as 'w'"]
+    """
+    frame = pandas_frame(frame)
+    source = frame if kept is None else pandas_frame(kept)
+    if len(source) != len(frame):
+        found = f"has {len(source)} rows but frame has {len(frame)}"
+        raise InputError("kept", found, "give the same")
+    beside = {name: column(source, name) for name in keep}
+    made = _predictions(model, frame)
+    clash = [name for name in keep if name in made]
+    if clash:
+        found = f"is {clash[0]!r}, but a column of that name is made"
+        raise InputError("keep", found, "rename that of the table")
+    return pandas().DataFrame(beside | made), model.features.unseen(frame)
+
+
+def _predictions(model: TableModel, frame: Any) -> dict[str, NDArray[Any]]:
+    if model.classes is None:
+        return {"prediction": model.predict(frame)}
+    P, classes = model.predict_proba(frame), model.classes
+    shares = {f"probability of {name}": P[:, k] for k, name in enumerate(classes.tolist())}
+    return {"prediction": classes[np.argmax(P, axis=1)]} | shares

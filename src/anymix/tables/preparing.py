@@ -1,0 +1,193 @@
+"""A table made ready to fit: rows with coded domains and targets, and the columns to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from anymix.errors import InputError
+from anymix.problem.arrays import code_type, targets
+from anymix.problem.cells import Coded
+from anymix.problem.dealing import Split
+from anymix.problem.losses import CrossEntropy, Loss, SquaredError
+from anymix.problem.membership import OneDomain, small_codes
+from anymix.problem.rows import Part, Rows, dense_if_small
+from anymix.tables import splits as ways
+from anymix.tables.columns import OTHER, Features, numbers_of
+from anymix.tables.frames import column, pandas_frame
+from anymix.tables.labels import (
+    coded_column,
+    domain_codes,
+    merge_small,
+    places_among,
+    target_column,
+)
+
+__all__ = ["Table"]
+
+
+class Table:
+    """A table to fit, and how its models are judged.
+
+    The frames are kept only as long as X has to be made of them again; `rows` has all the rest.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The table; one of polars or another library will do.
+    target : str
+        The column to predict.
+    domains : sequence of str
+        The columns that make the domains.
+    task : str
+        "classify", "regress" or "auto".
+    drop : iterable of str
+        Columns not to learn from.
+    min_rows : int
+        Domains with fewer rows are put together.
+    """
+
+    def __init__(
+        self,
+        frame: Any,
+        target: str,
+        domains: Sequence[str],
+        task: str,
+        drop: Iterable[str],
+        min_rows: int,
+    ) -> None:
+        self.target, self.domains = target, tuple(domains)
+        self.frame, self.notes = _with_target(pandas_frame(frame), target)
+        self.test: Any = None
+        self.has_test = False
+        self.splits: list[Split] = []
+        self.judged_on = ""
+        self.rows, self.merged = _coded(self.frame, target, self.domains, task, min_rows)
+        self.n = len(self.rows)
+        self.names = self._columns(drop)
+        self.features, learnt = Features.learn(self.frame, self.names)
+        small = [f"domain {name!r}: too small, now in {OTHER!r}" for name in self.merged]
+        self.notes += learnt + small
+
+    def _columns(self, drop: Iterable[str]) -> list[str]:
+        """The columns to learn from; the others are noted."""
+        left_out = self.frame.attrs.get("left_out", ())
+        for name in set(drop) - set(left_out):
+            column(self.frame, name)  # a name misspelt would be learnt from
+        used = {self.target, *self.domains, *drop}
+        names = [name for name in self.frame.columns if name not in used]
+        self.notes += [f"{n!r}: left out, too many values" for n in left_out if n not in used]
+        self.notes += [
+            f"{name!r}: a column without a name; if it only counts the rows, drop it"
+            for name in names
+            if str(name).startswith("Unnamed: ")
+        ]
+        return names
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the frames are needed after the first part is fitted."""
+        return not self.has_test and (len(self.splits) > 1 or self.n <= ways.ROWS_TO_FOLD)
+
+    def deal(self, folds: int | None, holdout: float | None) -> None:
+        """Judge on folds, or on a share held out."""
+        found = ways.plan(self.rows, folds, holdout)
+        self.splits, self.judged_on = found.splits, found.judged_on
+        self.frame = self.frame.iloc[found.order]
+        self.rows = replace(
+            self.rows,
+            y=self.rows.y[found.order],
+            domains=self.rows.domains.take(found.order),
+        )
+
+    def follow_with(self, test: Any) -> None:
+        """Judge on the rows of another table, which come after this one's."""
+        self.test, _ = _with_target(pandas_frame(test), self.target)
+        self.has_test = True
+        self.notes += [f"the test file, {note}" for note in self.features.unseen(self.test)]
+        self.rows = _followed_by(self.rows, self.test, self.target, self.domains, set(self.merged))
+        held_out = slice(self.n, len(self.rows))
+        self.splits, self.judged_on = [(slice(0, self.n), held_out)], "the rows of the test file"
+
+    def learnt_from(self, part: Part) -> Features:
+        """The features of a part of the rows; nothing is learnt of the others."""
+        return self.features if self.has_test else self._learn(part)
+
+    def _learn(self, part: Part) -> Features:
+        return Features.learn(self.frame.iloc[part], self.names)[0]
+
+    def with_numbers(self, features: Features) -> Rows:
+        """All rows with X, those of the test table last."""
+        X = features.transform(self.frame)
+        if self.test is not None:
+            stack: Any = sparse.vstack if sparse.issparse(X) else np.vstack
+            X = stack([X, features.transform(self.test)])
+        return self.rows.with_features(dense_if_small(X))
+
+    def let_go(self) -> None:
+        """Forget the frames, which may be large."""
+        self.frame = self.test = None
+
+
+def _with_target(frame: Any, target: str) -> tuple[Any, list[str]]:
+    """The rows whose target is known, and a note on the others."""
+    missing = column(frame, target).isna()
+    count = int(missing.sum())
+    if count == 0:
+        return frame, []
+    if count == len(frame):
+        raise InputError(f"column {target!r}", "is empty", "there is nothing to learn")
+    return frame[~missing], [f"{target!r}: {count:,} rows without it, left out"]
+
+
+def _coded(
+    frame: Any, target: str, domains: Sequence[str], task: str, min_rows: int
+) -> tuple[Rows, list[str]]:
+    """Rows that lack X still, and the names of the domains put together."""
+    classes, y = target_column(frame, target, task)
+    (names, codes), merged = merge_small(domain_codes(frame, domains), min_rows)
+    if len(names) < 2:
+        raise InputError(
+            "",
+            f"there is one domain only, {str(names[0])!r}",
+            "name a domain column of two or more values",
+        )
+    loss: Loss = SquaredError() if classes is None else CrossEntropy()
+    if classes is None:
+        y, _ = targets(y, len(y), loss, None)
+    else:
+        y = y.astype(code_type(len(classes)))
+    one = OneDomain(small_codes(codes, len(names)))
+    return Rows(None, y, classes, one, names, None, loss), merged
+
+
+def _followed_by(
+    rows: Rows, test: Any, target: str, domains: Sequence[str], merged: set[str]
+) -> Rows:
+    """The rows of a second table after the first's."""
+    names, codes = domain_codes(test, domains)
+    names = np.array([OTHER if str(v) in merged else str(v) for v in names.tolist()])
+    place = places_among("domain", (names, codes), rows.names)
+    counts = np.bincount(place, minlength=len(rows.names))
+    if counts.min() == 0:
+        raise InputError(
+            f"domain {str(rows.names[np.argmin(counts)])!r}",
+            "has no row in the test file",
+            "add some, or judge by folds of the table",
+        )
+    y = _target_of(test, target, rows.classes)
+    both = np.concatenate([rows.domains.key(), small_codes(place, len(rows.names))])
+    y = np.concatenate([rows.y, y.astype(rows.y.dtype)])
+    return replace(rows, y=y, domains=OneDomain(both))
+
+
+def _target_of(test: Any, target: str, classes: NDArray[Any] | None) -> NDArray[Any]:
+    if classes is None:
+        return numbers_of(target, column(test, target))
+    coded: Coded = coded_column(test, target)
+    return places_among("class", coded, classes)

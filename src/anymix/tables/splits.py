@@ -1,0 +1,102 @@
+"""Which rows to fit and which to judge on: folds, a share held out, or a table of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.errors import InputError
+from anymix.problem.dealing import Split, deal, hold_out, sorted_rows
+from anymix.problem.rows import Rows
+
+Index = NDArray[np.intp]
+
+__all__ = ["ROWS_TO_FOLD", "Plan", "check_splits", "plan"]
+
+ROWS_TO_FOLD = 20_000  # up to here every row is held out once, beyond it a quarter of them
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How the models are judged.
+
+    Parameters
+    ----------
+    order : ndarray of shape (n,)
+        The rows in an order in which one part held out comes last, so that none need be copied.
+    splits : list of (part, part)
+        Places in that order to fit and to judge on.
+    judged_on : str
+        What these are, for people.
+    """
+
+    order: Index
+    splits: list[Split]
+    judged_on: str
+
+
+def plan(rows: Rows, folds: int | None, holdout: float | None) -> Plan:
+    """Parts that are fair to every domain and class.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows; their X is not looked at.
+    folds : int or None
+        So many folds.
+    holdout : float or None
+        A share to hold out. None of both is 5 folds, and beyond 20,000 rows a share of 0.25.
+
+    Returns
+    -------
+    Plan
+    """
+    n = len(rows)
+    if folds is not None and holdout is not None:
+        raise InputError("folds", f"is {folds} and holdout {holdout}", "give one of them")
+    if folds is not None and not 2 <= folds <= n:
+        raise InputError("folds", f"is {folds}", f"give 2 to {n}, the number of rows")
+    if holdout is not None and not 0 < holdout < 1:
+        raise InputError("holdout", f"is {holdout}", "give a share inside (0, 1)")
+    order = sorted_rows(rows, np.random.default_rng(0))
+    if folds or (holdout is None and n <= ROWS_TO_FOLD):
+        folds = folds or 5
+        said = f"all rows, in {folds} parts, each predicted by models that had not seen it"
+        return Plan(order, list(deal(np.arange(n), folds)), said)
+    fit, held = hold_out(order, holdout or 0.25)
+    splits: list[Split] = [(slice(0, len(fit)), slice(len(fit), n))]
+    said = f"{len(held):,} rows that the models had not seen"
+    return Plan(np.concatenate([fit, held]), splits, said)
+
+
+def check_splits(rows: Rows, splits: Sequence[Split]) -> None:
+    """Refuse parts to fit that lack a domain or class, and parts held out that all lack a domain.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows, each in one domain.
+    splits : sequence of (part, part)
+        The parts to fit and to judge on.
+    """
+    domain = rows.domains.key()
+    for part, _ in splits:
+        _check("domain", domain[part], rows.names)
+        if rows.classes is not None:
+            _check("class", rows.y[part], rows.classes)
+    _check("domain", np.concatenate([domain[part] for _, part in splits]), rows.names)
+
+
+def _check(what: str, codes: NDArray[Any], names: NDArray[Any]) -> None:
+    counts = np.bincount(codes, minlength=len(names))
+    if counts.min() == 0:
+        how = "(min_rows=30)" if what == "domain" else "in the table"
+        raise InputError(
+            f"{what} {str(names[np.argmin(counts)])!r}",
+            "has too few rows to fit some and hold out others",
+            f"put small ones together {how}, leave them out, or hold out another share",
+        )

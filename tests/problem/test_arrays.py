@@ -1,0 +1,72 @@
+"""Columns, targets and domains: what is read, and what is refused in which words."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+
+from anymix.errors import InputError
+from anymix.problem.arrays import features, memberships, read_domains, shares, targets, weights
+from anymix.problem.cells import combined
+from anymix.problem.entries import encode
+from anymix.problem.losses import CrossEntropy, SquaredError
+
+
+def test_domains_are_codes_or_a_table() -> None:
+    names, codes = read_domains(pd.Series(["b", "a", "b"]), 3)
+    assert (names.tolist(), codes.tolist()) == (["a", "b"], [1, 0, 1])
+    for table in (
+        pd.DataFrame({"x": [1, 0, 1], "y": [0, 1, 1]}),
+        pl.DataFrame({"x": [1, 0, 1], "y": [0, 1, 1]}),
+    ):
+        names, matrix = read_domains(table, 3)
+        assert names.tolist() == ["x", "y"]
+        np.testing.assert_array_equal(matrix.toarray(), [[1, 0, 1], [0, 1, 1]])
+    assert memberships(["b", "a", "b"], 3)[1].toarray().tolist() == [[0, 1, 0], [1, 0, 1]]
+
+
+def test_shares_sum_to_one_and_an_empty_domain_has_none() -> None:
+    matrix = sparse.csc_array(np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 0.0]]))
+    sizes, average = shares(matrix, matrix.data)
+    assert sizes.tolist() == [3, 0]
+    np.testing.assert_allclose(average.toarray(), [[1 / 3, 2 / 3, 0.0], [0.0, 0.0, 0.0]])
+
+
+BAD: list[tuple[Any, str, str]] = [
+    (lambda: features([[1.0], [np.nan]]), "X", "X has 1 missing or infinite"),
+    (lambda: features([["a"]]), "X", "X has entries that are not numbers"),
+    (lambda: features([1.0]), "X", r"X has shape \(1,\); give a table"),
+    (lambda: targets(["a", "a"], 2, CrossEntropy(), None), "y", "y has one class only"),
+    (lambda: targets([1e200, 1.0], 2, SquaredError(), None), "y", "y has values up to 1e\\+200"),
+    (lambda: weights([1.0, -1.0], 2), "sample_weight", "has a negative entry -1.0"),
+    (lambda: encode("domains", ["a", None], 2), "domains", "domains has missing entries"),
+    (lambda: encode("domains", ["a", 1], 2), "domains", "domains mixes int and str"),
+    (lambda: read_domains(np.ones((3, 2)), 2), "domains", "domains has 3 rows but X has 2"),
+    (lambda: read_domains(-np.ones((2, 2)), 2), "domains", "domains has the membership -1.0"),
+]
+
+
+@pytest.mark.parametrize(("attempt", "argument", "message"), BAD)
+def test_what_is_refused_names_its_argument(attempt: Any, argument: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        attempt()
+    assert caught.value.argument == argument
+    assert "\n" not in str(caught.value)
+
+
+def test_combinations_are_named_and_counted() -> None:
+    columns = {"sex": ["M", "F", "M", "M"], "age": [10, 9, 9, 10]}
+    coded = [encode(name, values, 4) for name, values in columns.items()]
+    (names, codes), n_empty = combined(coded, list(columns))
+    assert names.tolist() == ["sex=F, age=9", "sex=M, age=10", "sex=M, age=9"]
+    assert names[codes].tolist() == [
+        f"sex={s}, age={a}" for s, a in zip(*columns.values(), strict=True)
+    ]
+    assert n_empty == 1
+    clash = [encode("a", ["x, y", "x"], 2), encode("b", ["z", "y, z"], 2)]
+    names, codes = combined(clash, [None, None])[0]
+    assert names[codes].tolist() == ["('x, y', 'z')", "('x', 'y, z')"]
+    assert combined(coded[:1], ["sex"]) == (coded[0], 0)

@@ -1,0 +1,86 @@
+"""`fit_table` does no work twice: what is read, learnt, built and merged is counted."""
+
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from people import shop
+
+from anymix.estimators import search
+from anymix.problem import membership, rows
+from anymix.problem.linear import LinearDomains
+from anymix.tables import fitting, labels, preparing
+from anymix.tables.columns import Features
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each step of the work is done."""
+    counts: Counter[str] = Counter()
+
+    def watch(owner: Any, name: str, title: str) -> None:
+        work = getattr(owner, name)
+
+        def watched(*args: Any, **options: Any) -> Any:
+            counts[title] += 1
+            return work(*args, **options)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    watch(labels, "encode", "encode")
+    watch(membership, "read_domains", "read again")
+    watch(rows, "targets", "read again")
+    watch(preparing, "domain_codes", "domains")
+    watch(preparing, "target_column", "targets")
+    watch(Features, "learn", "learn")
+    watch(rows, "_problem", "problems")
+    watch(LinearDomains, "__init__", "read again")
+    watch(LinearDomains, "_with_rows", "merged")  # copies rows: a look that finds none does not
+    watch(search, "solve", "candidates")
+    return counts
+
+
+def words(n: int = 600) -> Any:
+    """A table of categories alone, whose equal rows are merged."""
+    frame = shop(n)
+    return frame[["city", "region", "bought"]].assign(old=np.where(frame["age"] > 40, "yes", "no"))
+
+
+def test_a_table_in_folds(counted: Counter[str]) -> None:
+    fitting.fit_table(words(), "bought", ["region"])
+    parts = 5
+    assert counted["domains"] == counted["targets"] == 1
+    assert counted["encode"] == 0  # these are categories already
+    assert counted["learn"] == parts + 1  # and once from all rows
+    thirds = 3 * (parts + 1)
+    assert counted["problems"] == 2 * thirds + parts + 1
+    assert counted["read again"] == 0
+    assert counted["merged"] <= thirds + parts + 1
+    assert counted["candidates"] <= 6 * 3 * (2 * parts + 1)
+
+
+def test_a_table_with_a_share_held_out(counted: Counter[str]) -> None:
+    fitting.fit_table(words(), "bought", ["region"], holdout=0.25, gamma=0.1)
+    assert counted["learn"] == counted["problems"] == 2
+    assert counted["domains"] == counted["targets"] == 1
+
+
+def test_a_table_and_a_test_table_are_fitted_once(counted: Counter[str]) -> None:
+    fitting.fit_table(words(), "bought", ["region"], test=words(300), gamma=0.1)
+    assert counted["learn"] == counted["problems"] == 1
+    assert counted["domains"] == 2  # of both tables
+
+
+def test_no_table_loads_scikit_learn() -> None:
+    """It takes longer to load than all the rest together."""
+    script = (
+        "import sys; from people import shop; from anymix.tables.fitting import fit_table; "
+        "fit_table(shop(100), 'bought', ['region']); sys.exit('sklearn' in sys.modules)"
+    )
+    path = [entry for entry in sys.path if entry]
+    subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {path}; {script}"], check=True
+    )
