@@ -7,20 +7,20 @@ import numpy as np
 import pandas as pd
 import pytest
 from conic import Case, random_case
-from flwr.app import Context, Message
+from flwr.app import Context, Error, Message
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from anymix import datasets
 from anymix.flower import LocalGrid, client_app, federated_solve
-from anymix.flower.oracle import Clients
-from anymix.flower.roster import Roster, find_members
+from anymix.flower.client_parts import Clients
 from anymix.flower.solve import federated_certify
 from anymix.flower.wire import SOLVE, pack, unpack
 from anymix.mixtures.penalties import DirichletPrior
 from anymix.mixtures.sets import Chi2Ball, Point, Simplex
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
+from anymix.problem.parts import Parts
 from anymix.solvers.certificates import certify
 from anymix.solvers.exact import solve
 
@@ -223,8 +223,9 @@ def test_adult_with_20_clients() -> None:
 # -- certificates ----------------------------------------------------------------------------------
 
 
-def clients_of(grid: LocalGrid, mixture: Any) -> Clients:
-    return Clients(grid, Roster.of(find_members(grid).values()), np.asarray(mixture))
+def parts_of(grid: LocalGrid, mixture: Any) -> tuple[Parts, Clients]:
+    clients = Clients(grid)
+    return clients.problem(np.asarray(mixture)), clients
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -233,10 +234,10 @@ def test_a_certificate_holds_far_from_the_optimum(name: str) -> None:
     grid = grid_of(rows, np.arange(90) % 4, LOSSES[name])
     best = solve(LinearDomains(*rows, LOSSES[name]), gamma=0.1, tol=1e-12).objective
     rng = np.random.default_rng(0)
-    clients = clients_of(grid, np.full(3, 1 / 3))
+    problem, _ = parts_of(grid, np.full(3, 1 / 3))
     for scale in (1e-3, 0.1, 1.0, 10.0):
-        w = scale * rng.normal(size=clients.n_parameters)
-        proof = certify(clients, Simplex(3), w, rng.dirichlet(np.ones(3)), gamma=0.1)
+        w = scale * rng.normal(size=problem.n_parameters)
+        proof = certify(problem, Simplex(3), w, rng.dirichlet(np.ones(3)), gamma=0.1)
         assert proof.lower <= best + 1e-12
         assert proof.upper >= best - 1e-12
 
@@ -271,9 +272,8 @@ def test_dual_is_a_minorant_for_any_step(name: str, scale: float) -> None:
     rows = table(name)
     problem = LinearDomains(*rows, LOSSES[name])
     lam = np.array([0.2, 0.3, 0.5])
-    look = clients_of(grid_of(rows, np.arange(90) % 4, LOSSES[name]), lam).at(
-        np.zeros(problem.n_parameters)
-    )
+    parts, _ = parts_of(grid_of(rows, np.arange(90) % 4, LOSSES[name]), lam)
+    look = parts.at(np.zeros(problem.n_parameters))
     rng = np.random.default_rng(1)
     for step in (None, 0.1 * rng.normal(size=problem.n_parameters)):
         value, v = look.dual(lam, step, scale)
@@ -284,9 +284,10 @@ def test_dual_is_a_minorant_for_any_step(name: str, scale: float) -> None:
 
 def test_hessian_of_another_mixture_is_asked_for() -> None:
     rows = table("three")
-    problem, clients = LinearDomains(*rows), clients_of(grid_of(rows, np.arange(90) % 4), [1, 0, 0])
+    problem = LinearDomains(*rows)
+    parts, clients = parts_of(grid_of(rows, np.arange(90) % 4), [1, 0, 0])
     w, lam = np.linspace(-1, 1, 12), np.array([0.1, 0.6, 0.3])
-    look = clients.look(w, lam)
+    look = parts.look(w, lam)
     n_rounds = len(clients.rounds)
     for mixture in (lam, np.array([0.5, 0.5, 0.0])):
         np.testing.assert_allclose(look.hessian(mixture), problem.hessian(w, mixture), atol=1e-14)
@@ -295,17 +296,17 @@ def test_hessian_of_another_mixture_is_asked_for() -> None:
 
 
 def test_what_is_known_is_not_asked_again() -> None:
-    clients = clients_of(grid_of(table(), np.arange(90) % 4), [1.0, 0.0, 0.0])
+    parts, clients = parts_of(grid_of(table(), np.arange(90) % 4), [1.0, 0.0, 0.0])
     for w in (np.zeros(4), np.ones(4), np.zeros(4), np.ones(4)):
-        clients.at(w)
+        parts.at(w)
     assert len(clients.rounds) == 2
 
 
 def test_reach_is_the_root_mean_square_of_every_column() -> None:
     X, _, _ = rows = table("three")
-    clients = clients_of(grid_of(rows, np.arange(90) % 4), [1.0, 0.0, 0.0])
+    parts, _ = parts_of(grid_of(rows, np.arange(90) % 4), [1.0, 0.0, 0.0])
     column = np.append(np.sqrt(np.mean(X**2, axis=0)), 1.0)
-    np.testing.assert_allclose(clients.reach, np.tile(column, 3))
+    np.testing.assert_allclose(parts.reach, np.tile(column, 3))
 
 
 # -- what leaves a client --------------------------------------------------------------------------
@@ -328,8 +329,8 @@ class Spy(LocalGrid):
 def test_only_sums_leave_a_client() -> None:
     p, D = 3, 4
     look = {"losses": (p,), "jacobian": (p, D), "curvature": (D * (D + 1) // 2,)}
-    about = look | {"penalized": (D,), "squares": (D,), "targets": (2,)}
-    proof = {"conjugate": (1,), "slope": (D,)}
+    about = look | {"penalized": (D,), "scores": (1,), "squares": (D,), "targets": (2,)}
+    proof = {"conjugate": (1,), "slope": (D,), "pivot": (1, 1)}
     for n in (90, 900):
         grid = grid_of(table(n=n), np.arange(n) % 4, kind=Spy)
         solution = federated_solve(grid, gamma=1e-2)
@@ -427,6 +428,23 @@ def test_a_wrong_answer_is_refused_and_its_sender_named(wrong: Any, words: str) 
 
     with pytest.raises(ValueError, match=f"client '1' gave no usable answer: .*{words}"):
         federated_solve(faulty(spoil))
+
+
+def test_an_error_in_the_name_of_a_lost_client_is_its_failure() -> None:
+    """Where a node is gone the server between replies itself, with a node id of its own."""
+
+    def spoil(key: str, count: int, reply: Message) -> Message:
+        if count != 6:
+            return reply
+        error = Message(Error(code=5, reason="node unavailable"), reply_to=reply)
+        error.metadata.__dict__["_src_node_id"] = 1
+        error.metadata.__dict__["_reply_to_message_id"] = reply.metadata.reply_to_message_id
+        return error
+
+    well = federated_solve(faulty(lambda key, count, reply: reply))
+    solution = federated_solve(faulty(spoil))
+    np.testing.assert_array_equal(solution.w, well.w)
+    assert [r["asked"] for r in solution.rounds[:3]] == [4, 5, 4]
 
 
 class Flapping(LocalGrid):
