@@ -15,12 +15,9 @@ import pytest
 from flower.clients import FaultyGrid, app_of, grid_of, spread, table
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-from hypothesis import given
-from hypothesis import strategies as st
 
 import anymix as ax
 from anymix.flower import AgnosticStrategy, LocalGrid, MissingClientsError, Patience, Sum
-from anymix.flower.aggregation import Contribution, rebalance
 from anymix.solvers.samplers import FullBatch
 
 STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
@@ -267,31 +264,6 @@ def test_with_a_smaller_share_the_others_stand_in_and_the_mixture_stays() -> Non
     strategy = AgnosticStrategy(patience=Patience("stop"), aggregation=Sum(0.9), **STEPS)
     with pytest.raises(MissingClientsError):
         strategy.start(faulty({(1, 1)}), num_rounds=1, timeout=0.05)
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_rebalanced_masses_are_those_asked_for(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    n, p = int(rng.integers(2, 8)), int(rng.integers(1, 4))
-    A = rng.random((n, p)) * (rng.random((n, p)) < 0.6)
-    here = rng.random(n) < 0.7
-    f = rebalance(A, here)
-    if f is not None:
-        assert (f >= 0).all()
-        np.testing.assert_allclose(f @ A[here], A.sum(axis=0), rtol=1e-8, atol=1e-11)
-    if np.all((A[here] > 0).sum(axis=1) <= 1) and np.all(A[here].sum(axis=0) > 0):
-        share = A[here].sum(axis=0) / A.sum(axis=0)  # clients of one domain: always possible
-        assert f is not None
-        owner = A[here].argmax(axis=1)
-        busy = A[here].sum(axis=1) > 0
-        np.testing.assert_allclose(f[busy], 1 / share[owner[busy]], rtol=1e-8)
-
-
-def test_a_domain_without_any_answer_is_never_rebalanced() -> None:
-    A = np.array([[0.5, 0.0], [0.0, 0.5]])
-    given = {0: Contribution(np.ones(2), np.array([1.0, 0.0]))}
-    assert Sum(min_share=0.01).add_up(given, A, 2 * A, step=1) is None
-    assert rebalance(A, np.array([True, False])) is None
 
 
 RUN = """

@@ -236,7 +236,7 @@ def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
     [
         (lambda: Limits(loss=-1), "loss is -1"),
         (lambda: Limits(rows=np.inf), "rows is inf"),
-        (lambda: Patience("ignore"), "on_missing is 'ignore'"),
+        (lambda: Patience("ignore"), "on_missing is 'ignore'"),  # type: ignore[arg-type]
         (lambda: Patience(max_failures=0), "max_failures is 0"),
         (lambda: Patience(deadline=-1), "deadline is -1"),
         (lambda: Sum(min_share=0), "min_share is 0"),
@@ -260,7 +260,7 @@ def test_arguments_that_have_moved_say_where(name: str) -> None:
 
 def test_an_argument_that_never_was_is_pythons_error() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
-        AgnosticStrategy(colour="red", **STEPS)
+        AgnosticStrategy(**{**STEPS, "colour": "red"})
 
 
 def test_data_and_set_that_do_not_fit() -> None:

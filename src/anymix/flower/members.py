@@ -120,6 +120,24 @@ class Members:
             time.sleep(min(poll, rest))
             timeout = max(0.1, min(timeout, end - time.monotonic()))
 
+    def gather(self, min_clients: int, seconds: float) -> Roster:
+        """The first clients: as soon as there are so many, and one of every domain.
+
+        From then on these are all domains there are. MissingClientsError if it takes too long.
+        """
+
+        def enough(roster: Roster) -> bool:
+            return len(roster.members) >= min_clients and not roster.empty_domains
+
+        roster = self.wait(enough, seconds, again=True)
+        if not enough(roster):
+            raise MissingClientsError(
+                f"{len(roster.members)} of {min_clients} clients came within {seconds} s, nobody "
+                f"has rows of {roster.empty_domains}; left out: {self.excluded}"
+            )
+        self.domains = roster.domains
+        return roster
+
     def forget(self, keys: Iterable[str]) -> None:
         """Ask these clients anew at the next look: they may have come back on another node."""
         gone = set(keys)

@@ -190,7 +190,7 @@ class Round:
             return  # nobody we asked, or a second reply
         self.failed.pop(key, None)
         if reply.has_error():
-            self.failed[key] = reply.error.reason
+            self.failed[key] = str(reply.error.reason)
             log.warning("client %r failed: %s", key, reply.error.reason)
             return
         self.received += n_bytes(reply.content)

@@ -150,7 +150,8 @@ class AgnosticStrategy(Strategy):
             raise InputError(
                 "sampler", f"is {self.sampler!r}", "give FullBatch, PerDomain or Weighted"
             )
-        if not (isinstance(self.seed, int | np.integer) and self.seed >= 0):
+        seed: Any = self.seed
+        if not (isinstance(seed, int | np.integer) and seed >= 0):
             raise InputError("seed", f"is {self.seed!r}", "give a whole number ≥ 0")
 
     def __repr__(self) -> str:
@@ -211,7 +212,7 @@ class AgnosticStrategy(Strategy):
         self._history, self._number, saved = History(), 0, None
         if self.checkpoint is not None and self.checkpoint.exists():
             saved = self._load(self.checkpoint)
-        roster = self._first_clients()
+        roster = self._members.gather(self.patience.min_clients, self.patience.deadline)
         self._arrays = ModelArrays(initial_arrays, roster.members[0].n_parameters)
         self._players = Players(
             self._arrays.w,
@@ -224,22 +225,6 @@ class AgnosticStrategy(Strategy):
         if saved is not None:
             self._players.restore(saved)
         return self._arrays.record(self._players.w)
-
-    def _first_clients(self) -> Roster:
-        """Wait until there are enough clients, and one of every domain."""
-        needed, seconds = self.patience.min_clients, self.patience.deadline
-
-        def enough(roster: Roster) -> bool:
-            return len(roster.members) >= needed and not roster.empty_domains
-
-        roster = self._members.wait(enough, seconds, again=True)
-        if not enough(roster):
-            raise MissingClientsError(
-                f"{len(roster.members)} of {needed} clients came within {seconds} s, nobody has "
-                f"rows of {roster.empty_domains}; left out: {self._members.excluded}"
-            )
-        self._members.domains = roster.domains
-        return roster
 
     def _opponent(self, roster: Roster) -> Adversary:
         """λ, which moves only there."""

@@ -72,7 +72,8 @@ class TrainingRound:
         self.clipped: set[str] = set()
         self.A, self.B = a * roster.counts, b * roster.counts
         self._asked = (self.A > 0) | (self.B > 0)  # (clients, p)
-        self._rows = {roster.members[i].key: i for i in np.flatnonzero(self._asked.any(axis=1))}
+        rows: list[int] = np.flatnonzero(self._asked.any(axis=1)).tolist()
+        self._rows = {roster.members[i].key: i for i in rows}
         questions = self._questions(np.stack([a, b], axis=1), content, n_parameters)
         self.replies = Round(TRAIN, questions, roster.nodes, group=str(number))
 
