@@ -27,9 +27,9 @@ def reply(**changes: Any) -> RecordDict:
 
 def test_a_good_answer_is_read_as_float64() -> None:
     answer = read_answer(reply(update=np.ones(2, dtype=np.float32)), ASKED)
-    assert {name: (a.dtype, a.shape) for name, a in answer.items()} == {
-        "update": (np.float64, (2,)),
-        "sums": (np.float64, (3,)),
+    assert {name: (a.dtype.name, a.shape) for name, a in answer.items()} == {
+        "update": ("float64", (2,)),
+        "sums": ("float64", (3,)),
     }
 
 

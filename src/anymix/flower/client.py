@@ -107,16 +107,7 @@ def client_app(
         place = (context.run_id, context.node_id)
         if place in loaded:
             return loaded[place]
-        X, y, domains = load(context)
-        rows: ClientRows
-        if model is None:
-            rows = LinearRows(
-                LinearDomains(X, y, domains, loss, intercept=intercept, classes=classes)
-            )
-        else:
-            from anymix.flower.torch_rows import ModuleRows
-
-            rows = ModuleRows(model(), loss, X, y, domains)
+        rows = _rows_of_model(load(context), model, loss, intercept, classes)
         if keep:
             loaded[place] = rows
         return rows
@@ -142,6 +133,21 @@ def client_app(
         return Message(pack(part_sums.answer(rows.problem, question), {}), reply_to=message)
 
     return app
+
+
+def _rows_of_model(
+    loaded: tuple[Any, Any, Any],
+    model: Callable[[], torch.nn.Module] | None,
+    loss: Any,
+    intercept: bool,
+    classes: ArrayLike | None,
+) -> ClientRows:
+    X, y, domains = loaded
+    if model is None:
+        return LinearRows(LinearDomains(X, y, domains, loss, intercept=intercept, classes=classes))
+    from anymix.flower.torch_rows import ModuleRows  # loads PyTorch
+
+    return ModuleRows(model(), loss, X, y, domains)
 
 
 def introduce(rows: ClientRows, key: str) -> tuple[Arrays, Settings]:
