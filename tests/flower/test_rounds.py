@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from anymix.flower import LocalGrid
@@ -132,6 +132,45 @@ def test_only_those_named_are_asked_again() -> None:
     assert asked.asked == 3 + 2 + 1
     assert (asked.failed, asked.rejected, asked.missing) == ({}, {}, set())
     assert sorted(asked.answers) == ["0", "1", "2"]
+
+
+def test_who_failed_first_and_is_silent_then_is_missing() -> None:
+    def behave(key: str, before: int) -> RecordDict:
+        if key == "1":
+            raise OSError("disk full")
+        return reply()
+
+    grid, nodes = grid_of(behave)
+    asked = round_of(nodes)
+
+    def again(asked: Round) -> list[str]:
+        if nodes["1"] not in grid.contexts:
+            return []
+        grid.leave(nodes["1"])
+        return asked.unanswered
+
+    asked.ask(grid, 0.05, again)
+    assert (asked.failed, asked.missing) == ({}, {"1"})
+
+
+def test_an_error_in_the_name_of_a_client_is_its_failure() -> None:
+    """Where a node is gone the server between replies, with a node id of its own."""
+
+    class Between(LocalGrid):
+        def _push(self, message: Message) -> str:
+            message_id = super()._push(message)
+            if message.metadata.dst_node_id == nodes["1"]:
+                error = Message(Error(code=5, reason="node unavailable"), reply_to=message)
+                error.metadata.__dict__["_src_node_id"] = 1
+                self._replies[message_id] = error
+            return message_id
+
+    grid = Between(grid_of(lambda key, before: reply())[0].app, 3)
+    nodes = {str(c.node_config["partition-id"]): i for i, c in grid.contexts.items()}
+    asked = round_of(nodes)
+    asked.ask(grid, 1.0)
+    assert asked.failed == {"1": "node unavailable"}
+    assert asked.missing == set()
 
 
 def test_a_client_that_moved_is_asked_on_its_new_node() -> None:

@@ -94,15 +94,15 @@ def test_any_parts_prove_the_same_bound(name: str, seed: int) -> None:
     whole = ax.LinearDomains(*rows, LOSSES[name])
     parts = Parts.of(cut(name, rng.integers(4, size=12), rows))
     w, lam = 0.1 * rng.normal(size=whole.n_parameters), rng.dirichlet(np.ones(3))
-    step = 0.01 * rng.normal(size=len(w))
-    value, v = parts.at(w).dual(lam, step)
+    step, scale = 0.01 * rng.normal(size=len(w)), float(rng.choice([1.0, 0.7]))
+    value, v = parts.at(w).dual(lam, step, scale)
     for u in rng.normal(size=(5, len(w))):
         assert lam @ whole.losses(u) >= value + v @ u - 1e-11
     here = whole.at(w)
     c = here._weights(lam)
     alpha = here._balanced(here.slope + here._bend(whole.scores(step)), c)
     if np.isfinite(here._conjugates(c, alpha)):  # else rows try another α, and parts cut this one
-        expected = here.dual(lam, step)
+        expected = here.dual(lam, step, scale)
         assert value == pytest.approx(expected[0], rel=1e-12, abs=1e-12)
         np.testing.assert_allclose(v, expected[1], rtol=1e-12, atol=1e-12)
         assert lower(parts, w, lam, step) == pytest.approx(lower(whole, w, lam, step), abs=1e-11)
@@ -121,6 +121,16 @@ def test_the_solution_over_parts_is_that_over_rows(name: str, n_parts: int) -> N
     np.testing.assert_allclose(found.domain_losses, whole.losses(found.w), rtol=1e-12)
     proof = ax.certify(parts, None, found.w, found.mixture, gamma=1e-2)
     assert proof.gap <= 1e-10
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_wide_problems_are_solved_to_the_same_optimum(name: str) -> None:
+    rows = table(name)
+    whole = ax.LinearDomains(*rows, LOSSES[name])
+    parts = Parts.of(cut(name, np.arange(60) % 3, rows), dense_up_to=0)
+    central, found = (ax.solve(problem, gamma=1e-2, tol=1e-8) for problem in (whole, parts))
+    assert found.converged
+    assert found.objective == pytest.approx(central.objective, abs=2e-8)
 
 
 class Heard:
