@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flower.clients import app_of, grid_of, spread, table
-from flwr.app import Array, ArrayRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord
 
 import anymix as ax
 from anymix import datasets
@@ -212,6 +212,18 @@ def test_evaluate_fn_sees_every_round() -> None:
     AgnosticStrategy(**STEPS).start(grid_of(), num_rounds=3, evaluate_fn=look)
     assert [number for number, _ in seen] == [1, 2, 3]
     assert seen[0][1] != seen[1][1]
+
+
+def test_a_loop_of_ones_own_makes_the_same_rounds() -> None:
+    """By Flower's interface: configure_train, send, aggregate_train."""
+    grid, strategy = grid_of("mixed"), AgnosticStrategy(**STEPS)
+    arrays = strategy.start(grid, num_rounds=0).arrays
+    for number in (1, 2, 3):
+        messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
+        arrays, found = strategy.aggregate_train(number, grid.send_and_receive(messages))
+        assert found["round"] == number
+    result = AgnosticStrategy(**STEPS).start(grid_of("mixed"), num_rounds=3)
+    assert arrays["w"].numpy().tobytes() == result.w.tobytes()
 
 
 @pytest.mark.parametrize(
