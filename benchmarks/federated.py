@@ -36,7 +36,8 @@ from rich.table import Table
 import anymix as ax
 from anymix import datasets
 from anymix.flower import AgnosticStrategy, LocalGrid, client_app
-from anymix.flower.client import LinearRows, answer
+from anymix.flower.client import answer
+from anymix.flower.client_rows import LinearRows
 from anymix.flower.wire import pack, through_the_wire
 from anymix.solvers.optimizers import SGD, Adam, Optimizer
 

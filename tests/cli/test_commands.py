@@ -639,7 +639,7 @@ NO_CLIENT = """
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
-from anymix.flower.attendance import MissingClientsError
+from anymix.flower import MissingClientsError
 
 client, server = ClientApp(), ServerApp()
 

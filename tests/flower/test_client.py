@@ -12,7 +12,8 @@ from torch import nn
 
 import anymix as ax
 from anymix.flower import AgnosticStrategy, LocalGrid, client_app
-from anymix.flower.client import DomainTable, LinearRows, answer, node_key
+from anymix.flower.client import answer, node_key
+from anymix.flower.client_rows import DomainTable, LinearRows
 from anymix.flower.torch_rows import ModuleRows
 from anymix.flower.wire import TRAIN, exchange, pack
 from anymix.solvers.samplers import FullBatch, PerDomain
@@ -69,11 +70,11 @@ def test_batches_are_unbiased_and_of_the_domains_asked_for() -> None:
     asked = np.array([True, False])
     counts = np.zeros(30)
     for seed in range(3000):
-        rows, parts = domains.draw(asked, 4, [seed])
+        rows, shares = domains.draw(asked, 4, [seed])
         assert rows is not None
-        assert set(parts.domains) == {0}
-        assert parts.shares.sum() == pytest.approx(domains.sizes[0])
-        counts += np.bincount(rows, weights=parts.shares, minlength=30)
+        assert set(shares.domains) == {0}
+        assert shares.shares.sum() == pytest.approx(domains.sizes[0])
+        counts += np.bincount(rows, weights=shares.shares, minlength=30)
     error = np.sqrt(domains.sizes[0] * S[:, 0] / 4 / 3000)  # of the mean of Poisson-like counts
     assert np.abs((counts / 3000 - S[:, 0]) / error).max() < 4.5
 
@@ -198,7 +199,7 @@ def test_rows_are_loaded_once_if_kept(keep: bool, loads: int) -> None:
 def ask(app: Any, **settings: Any) -> str:
     grid = LocalGrid(app, 1)
     content = pack({"w": settings.pop("w")}, {**TRAINING, **settings})
-    [reply] = exchange(grid, [Message(content, grid.get_node_ids()[0], TRAIN)], timeout=5)
+    [reply] = exchange(grid, [Message(content, grid.get_node_ids()[0], TRAIN)], 5).values()
     return str(reply.error.reason) if reply.has_error() else ""
 
 

@@ -11,8 +11,10 @@ from signal import SIGKILL
 import pytest
 from flower.left_over import alive
 
-from anymix.flower.engines import _Job, _start_superlink, federate, start_node
-from anymix.flower.processes import _descendants
+from anymix.flower.apps import App
+from anymix.flower.engines import federate
+from anymix.flower.processes import family_of
+from anymix.flower.superlink import start_node, start_superlink
 
 THREE_WAYS = Path(__file__).parent / "three_ways"
 
@@ -38,14 +40,14 @@ def test_a_server_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_killed_client_that_comes_back_changes_nothing(tmp_path: Path) -> None:
     """kill -9 of a SuperNode in the middle of federated_solve; another takes its place."""
     config = {"out": str(tmp_path / "out.json"), "timeout": 20.0}
-    job = _Job.read(THREE_WAYS, config)
+    job = App.read(THREE_WAYS, config)
     with ExitStack() as processes:
-        flower = _start_superlink(processes, tmp_path, [])
+        flower = start_superlink(processes, tmp_path, [])
         nodes = [start_node(processes, flower, job, i, f"node{i}") for i in range(2)]
 
         def kill(line: str) -> None:
             if line.startswith("round 2"):
-                for pid in {nodes[1].pid, *_descendants(nodes[1].pid)}:
+                for pid in {nodes[1].pid, *(p.pid for p in family_of(nodes[1]))}:
                     os.kill(pid, SIGKILL)
                 start_node(processes, flower, job, 1, "node1-again")
 

@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 
 import anymix as ax
 from anymix import datasets
-from anymix.flower import AgnosticStrategy, LocalGrid
+from anymix.flower import AgnosticStrategy, Limits, LocalGrid, Patience
 from anymix.solvers.optimizers import Adam
 from anymix.solvers.samplers import FullBatch
 
@@ -85,7 +85,9 @@ def test_nonsense_is_rejected_counted_and_told(
     """The round is lost, the client is left out, and the others go on as if it had not been."""
     grid = grid_of("parts")
     grid.app = Tampered(grid.app, 2, nonsense(name))
-    result = AgnosticStrategy(on_missing=policy, **STEPS).start(grid, num_rounds=4, timeout=1)
+    result = AgnosticStrategy(patience=Patience(policy), **STEPS).start(
+        grid, num_rounds=4, timeout=1
+    )
     assert [r["rejected"] for r in result.history] == [1, 0, 0, 0]
     assert [r["skipped"] for r in result.history] == [True, False, False, False]
     assert list(result.excluded) == ["2"]
@@ -126,7 +128,7 @@ class Garbled(ClientApp):
 def test_garbage_is_rejected(content: RecordDict) -> None:
     grid = grid_of("parts")
     grid.app = Garbled(grid.app, content)
-    result = AgnosticStrategy(on_missing="skip", **STEPS).start(grid, num_rounds=4)
+    result = AgnosticStrategy(patience=Patience("skip"), **STEPS).start(grid, num_rounds=4)
     assert list(result.excluded) == ["2"]
     np.testing.assert_allclose(result.w, without(2, 3).w, atol=1e-12)
 
@@ -164,7 +166,7 @@ def huge(arrays: dict[str, Any], settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("change", [negative, other_model, other_loss, unknown, huge])
 def test_who_describes_itself_badly_takes_no_part(change: Change) -> None:
-    strategy = AgnosticStrategy(domains=["chat", "mail", "web"], max_rows=1000, **STEPS)
+    strategy = AgnosticStrategy(domains=["chat", "mail", "web"], limits=Limits(rows=1000), **STEPS)
     result = strategy.start(described(change), num_rounds=3)
     assert [r["clients"] for r in result.history] == [5, 5, 5]
     np.testing.assert_allclose(result.w, without(2, 3).w, atol=1e-12)
@@ -179,7 +181,7 @@ def test_another_key_does_not_bring_a_node_back() -> None:
         settings["key"] = next(names)
 
     grid.app = Tampered(Tampered(grid.app, 2, rename, "query"), 2, nonsense("nan loss"))
-    result = AgnosticStrategy(on_missing="skip", **STEPS).start(grid, num_rounds=4)
+    result = AgnosticStrategy(patience=Patience("skip"), **STEPS).start(grid, num_rounds=4)
     assert [r["clients"] for r in result.history] == [6, 5, 5, 5]
     np.testing.assert_allclose(result.w, without(2, 3).w, atol=1e-12)
 
@@ -203,9 +205,11 @@ def test_one_client_cannot_send_the_model_to_infinity_in_silence() -> None:
     grid = grid_of("parts")
     grid.app = Tampered(grid.app, 2, huge_update)
     strategy = AgnosticStrategy(step_w=10.0, step_mixture=0.1)
-    with pytest.raises(ValueError, match="give update_bound"):
+    with pytest.raises(
+        ValueError, match=r"took w beyond all numbers in round \d; .*Limits\(update=...\)"
+    ):
         strategy.start(grid, num_rounds=3)
-    strategy = AgnosticStrategy(step_w=0.3, step_mixture=0.1, update_bound=1.0)
+    strategy = AgnosticStrategy(step_w=0.3, step_mixture=0.1, limits=Limits(update=1.0))
     assert np.linalg.norm(strategy.start(grid, num_rounds=3).w) < 1
 
 
@@ -226,7 +230,7 @@ def test_losses_are_cut_to_the_bound_and_counted() -> None:
         settings["sums"][:2] = [1e6, -1e6]
 
     grid = LocalGrid(Tampered(app_of(X, y, domains, parts), 0, lie), 2)
-    strategy = AgnosticStrategy(step_w=0.1, step_mixture=0.1, loss_bound=2.0)
+    strategy = AgnosticStrategy(step_w=0.1, step_mixture=0.1, limits=Limits(loss=2.0))
     result = strategy.start(grid, num_rounds=1)
     honest = np.log(2)
     expected = [(2.0 + honest) / 2, honest / 2]
@@ -243,7 +247,7 @@ def test_updates_are_shortened_to_the_bound() -> None:
     for bound in (None, 2.0):
         grid = grid_of("domain")
         grid.app = Tampered(grid.app, 1, lie)
-        strategy = AgnosticStrategy(step_w=1.0, step_mixture=0.1, update_bound=bound)
+        strategy = AgnosticStrategy(step_w=1.0, step_mixture=0.1, limits=Limits(update=bound))
         result = strategy.start(grid, num_rounds=1)
         moves.append(np.linalg.norm(result.w))
     assert moves[0] > 1e6
@@ -284,7 +288,7 @@ def test_one_liar_among_twenty_owns_the_mixture_only_without_a_bound() -> None:
         attacked, mixture = honest_worst(data, k, 40)
         assert mixture[k] == pytest.approx(1.0)
         assert attacked > 1.1 * calm
-        guarded, mixture = honest_worst(data, k, 40, loss_bound=np.log(2))
+        guarded, mixture = honest_worst(data, k, 40, limits=Limits(loss=np.log(2)))
         assert 0.02 < mixture[k] < 0.98
         assert guarded <= 1.05 * calm
 
@@ -297,6 +301,6 @@ def test_one_liar_among_twenty_on_adult(k: int) -> None:
     data = (adult.X, np.asarray(adult.y), np.asarray(adult.domains))
     calm, _ = honest_worst(data, None, 150)
     attacked, _ = honest_worst(data, k, 150)
-    guarded, _ = honest_worst(data, k, 150, loss_bound=np.log(2))
+    guarded, _ = honest_worst(data, k, 150, limits=Limits(loss=np.log(2)))
     assert attacked > 1.4 * calm
     assert guarded <= 1.05 * calm

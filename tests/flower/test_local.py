@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flower.clients import grid_of
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
 import anymix.flower
 from anymix.flower import LocalGrid
-from anymix.flower.roster import Roster, find_members, wait_for_members
 from anymix.flower.wire import exchange, pack, unpack
 
 BEHIND_THE_FRONT = [
@@ -37,14 +35,14 @@ def imports_of(path: Path) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize(("module", "name"), BEHIND_THE_FRONT)
 def test_flower_still_has_what_lies_behind_its_front(module: str, name: str) -> None:
-    message = f"{module}.{name} is gone from this Flower: mend anymix/flower/messages.py"
+    message = f"{module}.{name} is gone from this Flower: mend anymix/flower/wire.py"
     try:
         assert hasattr(importlib.import_module(module), name), message
     except ImportError:
         pytest.fail(message)
 
 
-def test_only_the_messages_reach_behind_flowers_front() -> None:
+def test_only_the_wire_reaches_behind_flowers_front() -> None:
     folder = Path(anymix.flower.__file__).parent
     behind = {
         path.name: {pair for pair in imports_of(path) if pair[0] not in FRONT}
@@ -77,7 +75,7 @@ def test_messages_are_copied_on_their_way() -> None:
     w = np.zeros(3)
     content = pack({"w": w}, {"round": 1, "v": np.array([1.5, np.nan])})
     messages = [Message(content, i, "train") for i in grid.get_node_ids()]
-    replies = exchange(grid, messages, timeout=1)
+    replies = list(exchange(grid, messages, timeout=1).values())
     assert sorted(unpack(r.content)[1]["who"] for r in replies) == [0, 1]
     for reply in replies:
         arrays, settings = unpack(reply.content)
@@ -90,7 +88,7 @@ def test_messages_are_copied_on_their_way() -> None:
 
 def test_exceptions_come_back_as_error_replies() -> None:
     grid = LocalGrid(echo(), 1)
-    [reply] = exchange(grid, [Message(pack({}, {}), grid.get_node_ids()[0], "query")], timeout=1)
+    [reply] = exchange(grid, [Message(pack({}, {}), grid.get_node_ids()[0], "query")], 1).values()
     assert reply.has_error()
     assert reply.error.reason == "KeyError: 'nothing here'"
 
@@ -101,7 +99,7 @@ def test_nobody_answers_for_a_client_that_is_gone() -> None:
     messages = [Message(pack({"w": np.zeros(1)}, {}), i, "train") for i in (first, second)]
     grid.leave(first)
     replies = exchange(grid, messages, timeout=0.1)
-    assert [reply.metadata.src_node_id for reply in replies] == [second]
+    assert list(replies) == [second]
 
 
 def test_node_configs_run_config_and_seeds() -> None:
@@ -134,36 +132,6 @@ def test_flowers_own_strategy_runs_on_it(caplog: pytest.LogCaptureFixture) -> No
     start = ArrayRecord({"w": Array(np.zeros(1))})
     result = strategy.start(LocalGrid(app, 3), start, 1, train_config=ConfigRecord())
     assert result.arrays["w"].numpy()[0] == pytest.approx((0 * 1 + 1 * 2 + 2 * 3) / 6)
-
-
-def test_members_are_ordered_by_key_and_asked_once() -> None:
-    grid = grid_of("parts")
-    members = find_members(grid)
-    assert [m.key for m in Roster.of(members.values()).members] == list("012345")
-    assert sorted(members) != [m.node_id for m in Roster.of(members.values()).members]
-    before = grid.bytes
-    assert find_members(grid, known=members) == members
-    assert grid.bytes == before
-    assert len(find_members(grid, ignore=list(members)[:2])) == 4
-
-
-def test_waits_for_late_nodes() -> None:
-    grid = grid_of("parts")
-    late = [grid.contexts.pop(i) for i in grid.get_node_ids()[:2]]
-
-    def enough(members: object) -> bool:
-        if late:
-            grid.join(late.pop().node_config)
-        return len(members) == 6  # type: ignore[arg-type]
-
-    assert len(wait_for_members(grid, enough, timeout=5, poll=0.01)) == 6
-    assert len(wait_for_members(grid, lambda members: False, timeout=0.05, poll=0.01)) == 6
-
-
-def test_domains_beyond_those_named_are_refused() -> None:
-    members = find_members(grid_of("parts")).values()
-    with pytest.raises(ValueError, match=r"domains is \['chat', 'mail'\], but .*'web'"):
-        Roster.of(members, ["chat", "mail"])
 
 
 # -- arrays in messages ----------------------------------------------------------------------------

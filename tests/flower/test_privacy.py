@@ -10,7 +10,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import anymix as ax
-from anymix.flower import AgnosticStrategy, Privacy
+from anymix.flower import AgnosticStrategy, Patience, Privacy
+from anymix.flower.aggregation import Contribution
 
 STEPS: dict[str, Any] = {"step_w": 1.0, "step_mixture": 0.1}
 
@@ -45,7 +46,7 @@ def move(change: Callable[..., None] | None) -> tuple[Any, Any]:
     grid = grid_of("mixed")
     if change is not None:
         grid.app = Tampered(grid.app, 1, change)
-    result = AgnosticStrategy(privacy=quiet(), **STEPS).start(grid, num_rounds=1)
+    result = AgnosticStrategy(aggregation=quiet(), **STEPS).start(grid, num_rounds=1)
     return -result.w, np.array(result.history[0]["domain_losses"])
 
 
@@ -83,7 +84,7 @@ def test_noise_has_the_promised_size_on_updates_and_losses() -> None:
 
 def test_a_run_reports_its_price_and_both_players_see_the_noise() -> None:
     privacy = Privacy(1.0, 1.0, update_noise=5.0, loss_noise=5.0, delta=1e-3, seed=3)
-    result = AgnosticStrategy(privacy=privacy, **STEPS).start(grid_of("mixed"), num_rounds=3)
+    result = AgnosticStrategy(aggregation=privacy, **STEPS).start(grid_of("mixed"), num_rounds=3)
     assert result.epsilon == privacy.epsilon(3)
     assert result.epsilon > privacy.epsilon(2)
     clean = AgnosticStrategy(**STEPS).start(grid_of("mixed"), num_rounds=3)
@@ -94,7 +95,7 @@ def test_a_run_reports_its_price_and_both_players_see_the_noise() -> None:
     np.testing.assert_allclose(result.history[0]["domain_losses"], noisy)
     moved = np.array(result.history[1]["mixture"]) - 1 / 3
     np.testing.assert_allclose(moved, ax.Simplex(3).project(1 / 3 + 0.1 * noisy) - 1 / 3)
-    again = AgnosticStrategy(privacy=privacy, **STEPS).start(grid_of("mixed"), num_rounds=3)
+    again = AgnosticStrategy(aggregation=privacy, **STEPS).start(grid_of("mixed"), num_rounds=3)
     np.testing.assert_array_equal(again.w, result.w)
 
 
@@ -113,7 +114,7 @@ def test_only_steps_cost() -> None:
         arrays["update"] = np.nan * arrays["update"]
 
     grid.app = Tampered(grid.app, 2, nan)
-    strategy = AgnosticStrategy(privacy=privacy, on_missing="skip", **STEPS)
+    strategy = AgnosticStrategy(aggregation=privacy, patience=Patience("skip"), **STEPS)
     result = strategy.start(grid, num_rounds=3)
     assert result.epsilon == privacy.epsilon(2)
 
@@ -127,6 +128,12 @@ def test_bad_numbers_are_named(name: str, value: float) -> None:
         quiet(**{name: value})
 
 
-def test_no_privacy_where_clients_stand_in_for_others() -> None:
-    with pytest.raises(ValueError, match=r"min_share is 0.5 with privacy"):
-        AgnosticStrategy(privacy=quiet(), min_share=0.5, **STEPS)
+def test_nobody_stands_in_for_a_lost_client() -> None:
+    """It would count for more than its clip: a private sum needs everyone that was asked."""
+    A, given = np.full((3, 1), 1 / 3), Contribution(np.ones(2), np.ones(1))
+    assert quiet().add_up({0: given, 1: given}, A, A, step=1) is None
+    assert not quiet().enough(A, A, np.array([True, True, False]))
+    sums = quiet().add_up({0: given, 1: given, 2: given}, A, A, step=1)
+    assert sums is not None
+    assert np.linalg.norm(sums[0]) == pytest.approx(3 * 0.05, abs=1e-7)
+    assert sums[1] == pytest.approx([3 * 0.1], abs=1e-7)

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import inspect
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
 from flower.clients import app_of, grid_of, spread, table
-from flwr.app import Array, ArrayRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord
 
 import anymix as ax
 from anymix import datasets
-from anymix.flower import AgnosticStrategy, LocalGrid
+from anymix.errors import InputError
+from anymix.flower import AgnosticStrategy, Limits, LocalGrid, Patience, Privacy, Sum
+from anymix.flower.moved import MOVED
 from anymix.flower.sampling import row_weights
 from anymix.solvers.optimizers import Adam
 from anymix.solvers.samplers import FullBatch, PerDomain, Weighted
@@ -211,15 +214,25 @@ def test_evaluate_fn_sees_every_round() -> None:
     assert seen[0][1] != seen[1][1]
 
 
+def test_a_loop_of_ones_own_makes_the_same_rounds() -> None:
+    """By Flower's interface: configure_train, send, aggregate_train."""
+    grid, strategy = grid_of("mixed"), AgnosticStrategy(**STEPS)
+    arrays = strategy.start(grid, num_rounds=0).arrays
+    for number in (1, 2, 3):
+        messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
+        arrays, found = strategy.aggregate_train(number, grid.send_and_receive(messages))
+        assert found["round"] == number
+    result = AgnosticStrategy(**STEPS).start(grid_of("mixed"), num_rounds=3)
+    assert arrays["w"].numpy().tobytes() == result.w.tobytes()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"local_steps": 0}, "local_steps is 0"),
         ({"clients_per_round": 1.5}, "clients_per_round is 1.5"),
-        ({"loss_bound": -1}, "loss_bound is -1"),
         ({"gamma": -1}, "gamma is -1"),
-        ({"on_missing": "ignore"}, "on_missing is 'ignore'"),
-        ({"min_share": 0}, "min_share is 0"),
+        ({"w_radius": 0}, "w_radius is 0; give a positive number"),
         ({"sampler": 3}, "sampler is 3"),
         ({"seed": -1}, "seed is -1"),
         ({"step_w": -1}, "step_w is -1"),
@@ -228,6 +241,38 @@ def test_evaluate_fn_sees_every_round() -> None:
 def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         AgnosticStrategy(**{**STEPS, **options})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Limits(loss=-1), "loss is -1"),
+        (lambda: Limits(rows=np.inf), "rows is inf"),
+        (lambda: Patience("ignore"), "on_missing is 'ignore'"),  # type: ignore[arg-type]
+        (lambda: Patience(max_failures=0), "max_failures is 0"),
+        (lambda: Patience(deadline=-1), "deadline is -1"),
+        (lambda: Sum(min_share=0), "min_share is 0"),
+    ],
+)
+def test_bad_policies_are_named(make: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_arguments_that_have_moved_say_where(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} is no argument since 0.2; give ") as info:
+        AgnosticStrategy(**{**STEPS, name: 1})
+    keyword, _, value = info.value.fix.removeprefix("give ").partition("=")
+    assert keyword in inspect.signature(AgnosticStrategy).parameters
+    kind = {"Patience": Patience, "Limits": Limits, "Sum": Sum, "Privacy": Privacy}
+    made, _, rest = value.partition("(")
+    assert rest == "...)" or rest.partition("=")[0] in inspect.signature(kind[made]).parameters
+
+
+def test_an_argument_that_never_was_is_pythons_error() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        AgnosticStrategy(**{**STEPS, "colour": "red"})
 
 
 def test_data_and_set_that_do_not_fit() -> None:

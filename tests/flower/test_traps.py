@@ -13,8 +13,7 @@ from flwr.app import Array, ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
 import anymix as ax
-from anymix.flower import AgnosticStrategy, LocalGrid
-from anymix.flower.strategy import MissingClientsError
+from anymix.flower import AgnosticStrategy, LocalGrid, MissingClientsError, Patience, Sum
 from anymix.solvers.samplers import FullBatch, Weighted
 
 STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.3}
@@ -37,14 +36,16 @@ def slow_grid() -> Slow:
 
 
 def test_the_first_round_waits_for_all_that_were_announced() -> None:
-    result = AgnosticStrategy(min_clients=6, **STEPS).start(slow_grid(), num_rounds=2)
+    result = AgnosticStrategy(patience=Patience(min_clients=6), **STEPS).start(
+        slow_grid(), num_rounds=2
+    )
     assert [r["asked"] for r in result.history] == [6, 6]
     still = AgnosticStrategy(**STEPS).start(grid_of("parts"), num_rounds=2)
     np.testing.assert_array_equal(result.w, still.w)
 
 
 def test_waiting_for_clients_ends() -> None:
-    strategy = AgnosticStrategy(min_clients=7, deadline=0.3, **STEPS)
+    strategy = AgnosticStrategy(patience=Patience(min_clients=7, deadline=0.3), **STEPS)
     with pytest.raises(MissingClientsError, match="6 of 7 clients came"):
         strategy.start(grid_of("parts"), num_rounds=1)
 
@@ -83,8 +84,13 @@ def test_survivors_do_not_change_the_mixture() -> None:
                 del self._replies[message_id]
             return message_id
 
-    strategy = AgnosticStrategy(ax.Point([0.5, 0.5]), step_w=1.0, step_mixture=0.0, min_share=0.5)
-    strategy.on_missing = "skip"
+    strategy = AgnosticStrategy(
+        ax.Point([0.5, 0.5]),
+        step_w=1.0,
+        step_mixture=0.0,
+        aggregation=Sum(min_share=0.5),
+        patience=Patience("skip"),
+    )
     result = strategy.start(Losing(app, 4), num_rounds=1, timeout=0.05)
     np.testing.assert_allclose(np.abs(result.w), [0, 0.25, 0.125, 0.125])  # domain a: 0.5 in all
 
@@ -140,7 +146,9 @@ def test_the_mixture_is_indexed_by_domain_not_by_reply(seed: int) -> None:
 
 
 def test_named_domains_give_their_order() -> None:
-    strategy = AgnosticStrategy(domains=["web", "mail", "chat"], deadline=1.0, **STEPS)
+    strategy = AgnosticStrategy(
+        domains=["web", "mail", "chat"], patience=Patience(deadline=1.0), **STEPS
+    )
     turned = strategy.start(grid_of(), num_rounds=4)
     sorted_ = AgnosticStrategy(**STEPS).start(grid_of(), num_rounds=4)
     np.testing.assert_allclose(turned.mixture, sorted_.mixture[::-1], atol=1e-12)
@@ -153,7 +161,7 @@ def test_domains_named_by_numbers() -> None:
     domains = np.select([names == "chat", names == "mail"], [2, 10], 7)
     parts = spread("mixed", names)
     grid = LocalGrid(app_of(X, y, domains, parts), len(parts))
-    result = AgnosticStrategy(deadline=1.0, **STEPS).start(grid, num_rounds=4)
+    result = AgnosticStrategy(patience=Patience(deadline=1.0), **STEPS).start(grid, num_rounds=4)
     central = next(
         islice(
             ax.stochastic_afl(ax.LinearDomains(X, y, domains), sampler=FullBatch(), **STEPS), 3, 4

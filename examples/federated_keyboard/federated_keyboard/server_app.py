@@ -6,7 +6,7 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from anymix.flower import AgnosticStrategy, federated_solve
+from anymix.flower import AgnosticStrategy, Patience, federated_solve
 from anymix.flower.engines import save_result, show_log
 from anymix.solvers.samplers import FullBatch, ModelSampler, PerDomain, Weighted
 
@@ -49,7 +49,7 @@ def train(grid: Grid, config: Any) -> dict[str, Any]:
         step_mixture=config["step-mixture"],
         sampler=samplers[config["sampler"]],
         gamma=config["gamma"],
-        min_clients=config["num-clients"],
+        patience=Patience(min_clients=config["num-clients"]),
         seed=config["seed"],
     )
     result = strategy.start(

@@ -624,7 +624,7 @@ def federate(
     - anymix federate --app examples/federated_adult --engine ray -c 'num-clients=4' --json
     """
     try:
-        from anymix.flower.attendance import MissingClientsError
+        from anymix.flower import MissingClientsError
         from anymix.flower.engines import federate as run_app
         from anymix.flower.engines import read_overrides
     except ModuleNotFoundError:

@@ -10,14 +10,21 @@ from anymix.flower.client import client_app
 from anymix.flower.local import LocalGrid
 
 if TYPE_CHECKING:
+    from anymix.flower.aggregation import Sum
+    from anymix.flower.members import MissingClientsError
+    from anymix.flower.policy import Limits, Patience
     from anymix.flower.privacy import Privacy
     from anymix.flower.solve import federated_certify, federated_solve
     from anymix.flower.strategy import AgnosticStrategy
 
 __all__ = [
     "AgnosticStrategy",
+    "Limits",
     "LocalGrid",
+    "MissingClientsError",
+    "Patience",
     "Privacy",
+    "Sum",
     "client_app",
     "federated_certify",
     "federated_solve",
@@ -26,7 +33,11 @@ __all__ = [
 # A client needs neither the strategy nor the solver, and starts a process for every message.
 _LATER = {
     "AgnosticStrategy": "anymix.flower.strategy",
+    "Limits": "anymix.flower.policy",
+    "MissingClientsError": "anymix.flower.members",
+    "Patience": "anymix.flower.policy",
     "Privacy": "anymix.flower.privacy",
+    "Sum": "anymix.flower.aggregation",
     "federated_certify": "anymix.flower.solve",
     "federated_solve": "anymix.flower.solve",
 }

@@ -15,42 +15,48 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike, NDArray
 
+from anymix.errors import InputError
+from anymix.flower.client_rows import ClientRows, LinearRows
 from anymix.flower.wire import Arrays, Settings, pack, unpack
+from anymix.problem import part_sums
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import SquaredError
-from anymix.solvers.samplers import DomainRows
 
 if TYPE_CHECKING:
     import torch
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Load = Callable[[Context], tuple[Any, Any, Any]]
 
-__all__ = ["client_app", "node_key"]
+__all__ = ["answer", "client_app", "introduce", "node_key"]
 
 
 def node_key(context: Context) -> str:
     """The name by which a client is known in every run: "key" or "partition-id" of its config.
 
     Node ids are random; partition ids are given by Flower's simulation, keys by whoever starts a
-    SuperNode (--node-config 'key="hospital-7"').
+    SuperNode, in its node config: key="hospital-7".
+
+    Examples
+    --------
+    >>> from flwr.app import RecordDict
+    >>> node_key(Context(1, 2, {"partition-id": 3}, RecordDict(), {}))
+    '3'
     """
     config = context.node_config
     for name in ("key", "partition-id"):
         if name in config:
             return str(config[name])
-    raise ValueError(
-        f"the node config is {dict(config)}; it needs a 'key' (or a 'partition-id') that stays the "
-        "same in every run: start the client with --node-config 'key=\"…\"'"
+    raise InputError(
+        "the node config",
+        f"is {dict(config)}",
+        "it needs a 'key' (or a 'partition-id') that stays the same in every run: start the client "
+        'with a node config such as key="hospital-7"',
     )
 
 
@@ -68,15 +74,29 @@ def client_app(
 
     Parameters
     ----------
-    load : load(context) gives (X, y, domains) of this client: rows, targets, and the domain of
-        each row, or a table of memberships, as in `LinearDomains`.
-    model : None is the linear model of `LinearDomains`; else a function that makes the module.
-    loss : of the linear model, a loss of anymix (CrossEntropy by default); of a module, a function
+    load : function
+        load(context) gives (X, y, domains) of this client: rows, targets, and the domain of each
+        row, or a table of memberships, as in `LinearDomains`.
+    model : function, optional
+        Makes the PyTorch module; None is the linear model of `LinearDomains`.
+    loss : Loss or function, optional
+        Of the linear model, a loss of anymix (CrossEntropy by default); of a module, a function
         (output, y) -> losses of every row, by default torch's CrossEntropyLoss(reduction="none").
-    intercept, classes : of the linear model. Name the classes when a client may lack one.
-    key : key(context) names the client, the same in every run.
-    keep : load once and keep the rows in memory, not once a message.
+    intercept : bool
+        Whether the linear model has one.
+    classes : array-like, optional
+        All classes of the linear model. Name them when a client may lack one.
+    key : function
+        key(context) names the client, the same in every run.
+    keep : bool
+        Load once and keep the rows in memory, not once a message.
 
+    Returns
+    -------
+    flwr.clientapp.ClientApp
+
+    Examples
+    --------
     >>> def load(context):
     ...     return [[0.0], [1.0]], ["no", "yes"], ["web", "mail"]
     >>> app = client_app(load)
@@ -87,16 +107,7 @@ def client_app(
         place = (context.run_id, context.node_id)
         if place in loaded:
             return loaded[place]
-        X, y, domains = load(context)
-        rows: ClientRows
-        if model is None:
-            rows = LinearRows(
-                LinearDomains(X, y, domains, loss, intercept=intercept, classes=classes)
-            )
-        else:
-            from anymix.flower.torch_rows import ModuleRows
-
-            rows = ModuleRows(model(), loss, X, y, domains)
+        rows = _rows_of_model(load(context), model, loss, intercept, classes)
         if keep:
             loaded[place] = rows
         return rows
@@ -115,117 +126,32 @@ def client_app(
 
     @app.query("solve")
     def solve(message: Message, context: Context) -> Message:
-        from anymix.flower import sums
-
         rows = rows_of(context)
         if not isinstance(rows, LinearRows):
-            raise ValueError("federated_solve is for the linear model; train this one instead")
-        arrays, settings = unpack(message.content)
-        return Message(pack(sums.answer(rows.problem, arrays, settings), {}), reply_to=message)
+            raise InputError("model", f"is {rows.kind}", "federated_solve is for the linear model")
+        question = part_sums.Question.of_arrays(*unpack(message.content))
+        return Message(pack(part_sums.answer(rows.problem, question), {}), reply_to=message)
 
     return app
 
 
-@dataclass(frozen=True)
-class Parts:
-    """S as its entries: row `rows[e]` counts `shares[e]` in domain `domains[e]`."""
+def _rows_of_model(
+    loaded: tuple[Any, Any, Any],
+    model: Callable[[], torch.nn.Module] | None,
+    loss: Any,
+    intercept: bool,
+    classes: ArrayLike | None,
+) -> ClientRows:
+    X, y, domains = loaded
+    if model is None:
+        return LinearRows(LinearDomains(X, y, domains, loss, intercept=intercept, classes=classes))
+    from anymix.flower.torch_rows import ModuleRows  # loads PyTorch
 
-    domains: Indices
-    rows: Indices
-    shares: Array
-
-    def row_weights(self, a: Array, n: int) -> Array:
-        """c_i = Σ_k a_k S_ik, (n,)."""
-        weights = self.shares * a[self.domains]
-        return np.bincount(self.rows, weights=weights, minlength=n).astype(np.float64)
-
-    def sums(self, values: Array, p: int) -> Array:
-        """Σ_i S_ik v_i, (p,)."""
-        weights = self.shares * values[self.rows]
-        return np.bincount(self.domains, weights=weights, minlength=p).astype(np.float64)
-
-
-class DomainTable:
-    """Which rows belong to which domain, and the sums m_k of that."""
-
-    def __init__(self, problem: LinearDomains) -> None:
-        self.names = [str(name) for name in problem.domain_names.tolist()]
-        self.sizes = problem.sizes
-        entries = problem.average.tocoo()
-        domains, rows = entries.coords
-        self.all_parts = Parts(domains, rows, entries.data * self.sizes[domains])
-        self._rows = DomainRows(problem)
-
-    @staticmethod
-    def of(n: int, domains: Any) -> DomainTable:
-        """Without a linear model."""
-        return DomainTable(LinearDomains(np.empty((n, 0)), np.zeros(n), domains, SquaredError()))
-
-    def draw(
-        self, asked: NDArray[np.bool_], batch_size: int, seed: list[int]
-    ) -> tuple[Indices | None, Parts]:
-        """Rows to look at, None for all, and their S: batch_size of every domain asked for.
-
-        A drawn row of domain k stands for m_k / batch_size of its rows; batch_size 0 is all rows.
-        """
-        if batch_size == 0:
-            return None, self.all_parts
-        domains = np.repeat(np.flatnonzero(asked), batch_size)
-        chosen = self._rows.pick(domains, np.random.default_rng(seed).random(len(domains)))
-        shares = self.sizes[domains] / batch_size
-        return chosen, Parts(domains, np.arange(len(domains)), shares)
-
-
-class ClientRows(Protocol):
-    """The rows of one client, under one model."""
-
-    table: DomainTable
-    n_parameters: int
-    penalized: Any  # (n_parameters,) or True: which entries of w the regulariser sees
-
-    @property
-    def kind(self) -> str:
-        """What all clients must agree on."""
-        ...
-
-    def gradient(
-        self, w: NDArray[Any], rows: Indices | None, parts: Parts, a: Array, seed: list[int]
-    ) -> tuple[Array, Array]:
-        """Σ_i c_i ∇ℓ_i(w), c_i = Σ_k a_k S_ik, and the ℓ_i(w) of the rows; None is all of them."""
-        ...
-
-
-class LinearRows:
-    """The rows of a linear model."""
-
-    def __init__(self, problem: LinearDomains) -> None:
-        self.problem, self.table = problem, DomainTable(problem)
-        self.n_parameters, self.penalized = problem.n_parameters, problem.penalized
-
-    @property
-    def kind(self) -> str:
-        """The loss, the columns and the classes."""
-        problem = self.problem
-        classes = None if problem.classes is None else problem.classes.tolist()
-        return (
-            f"{problem.loss} of {problem.n_features} columns, intercept {problem.intercept}, "
-            + (f"classes {classes}")
-        )
-
-    def gradient(
-        self, w: NDArray[Any], rows: Indices | None, parts: Parts, a: Array, seed: list[int]
-    ) -> tuple[Array, Array]:
-        """As in ClientRows."""
-        part = self.problem
-        if rows is not None:
-            part = part._with_rows(rows, part.average)
-        value, slope = part.loss.derivatives(part.scores(part._check_w(w)), part.y, 1)
-        c = parts.row_weights(a, len(value))
-        return part.pull_back(slope * (c if slope.ndim == 1 else c[:, None])), value
+    return ModuleRows(model(), loss, X, y, domains)
 
 
 def introduce(rows: ClientRows, key: str) -> tuple[Arrays, Settings]:
-    """The reply to "who are you"."""
+    """The reply to "who are you": the key, the domains and their rows, the model."""
     settings = {
         "key": key,
         "domains": rows.table.names,
@@ -243,6 +169,23 @@ def answer(
     With several local steps w_1, w_2, … of size s on the client's own mean Σ_k a_k S_ik ∇ℓ_i / A,
     A = Σ_k a_k m_k, the update is the sum of the gradients on the way, A (w_0 − w_J)/s: added up
     over the clients and multiplied by s, it is w_0 less the mean of their models.
+
+    Parameters
+    ----------
+    rows : ClientRows
+        The client's rows.
+    key : str
+        Its name, which seeds the rows that it draws.
+    w : ndarray of shape (D,)
+        The model, float32 or float64.
+    settings : dict
+        weights (a and b of its domains, one after the other), seed, round, batch_size, local_steps,
+        step and gamma.
+
+    Returns
+    -------
+    arrays, settings : dict, dict
+        The content of the reply.
     """
     a, b = settings["weights"].reshape(2, -1)
     asked, m = (a != 0) | (b != 0), rows.table.sizes
@@ -250,12 +193,12 @@ def answer(
     update = losses = np.zeros(0)
     for j in range(settings["local_steps"] if mass > 0 else 1):
         seed = [settings["seed"], settings["round"], number_of(key), j]
-        chosen, parts = rows.table.draw(asked, settings["batch_size"], seed)
-        gradient, values = rows.gradient(w, chosen, parts, a, seed)
+        chosen, shares = rows.table.draw(asked, settings["batch_size"], seed)
+        gradient, values = rows.gradient(w, chosen, shares, a, seed)
         if settings["gamma"] > 0:
             gradient += mass * settings["gamma"] * (rows.penalized * w)
         if j == 0:
-            losses, update = b * parts.sums(values, len(m)), gradient
+            losses, update = b * shares.sums(values, len(m)), gradient
         else:
             update = update + gradient
         if mass > 0:

@@ -23,14 +23,25 @@ class LocalGrid(Grid):
 
     Parameters
     ----------
-    app : the clients' app, for example of `client_app`.
-    nodes : how many clients, or the node config of each. Given a number, client i gets the
-        config of Flower's simulation, {"partition-id": i, "num-partitions": nodes}.
-    run_config : the run config that every client sees.
-    seed : of the node ids, which are random as everywhere in Flower.
+    app : flwr.clientapp.ClientApp
+        The clients' app, for example of `client_app`.
+    nodes : int or sequence of dict
+        How many clients, or the node config of each. Given a number, client i gets the config of
+        Flower's simulation, {"partition-id": i, "num-partitions": nodes}.
+    run_config : dict, optional
+        The run config that every client sees.
+    seed : int
+        Of the node ids, which are random as everywhere in Flower.
 
-    `bytes` counts what went over the wire; `join` and `leave` change the clients during a run.
+    Attributes
+    ----------
+    bytes : int
+        What went over the wire so far.
+    contexts : dict of int to Context
+        The clients that are there, by node id; `join` and `leave` change them during a run.
 
+    Examples
+    --------
     >>> import anymix as ax
     >>> from anymix.flower import AgnosticStrategy, client_app
     >>> def load(context):
@@ -79,12 +90,12 @@ class LocalGrid(Grid):
     # -- what Flower's Grid asks for -----------------------------------------------------------
 
     def set_run(self, run: Run) -> None:
-        """As in Grid."""
+        """Give the grid another run."""
         self._run = run
 
     @property
     def run(self) -> Run:
-        """As in Grid."""
+        """The run that messages belong to."""
         return self._run
 
     def create_message(
@@ -95,7 +106,7 @@ class LocalGrid(Grid):
         group_id: str,
         ttl: float | None = None,
     ) -> Message:
-        """As in Grid."""
+        """A message with this content, not sent yet."""
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> list[int]:

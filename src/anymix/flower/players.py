@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anymix.errors import InputError
 from anymix.mixtures.adversary import Adversary
 from anymix.solvers.optimizers import Optimizer
 
@@ -19,10 +20,27 @@ __all__ = ["Players"]
 
 @dataclass
 class Players:
-    """(w_t, λ_t) and the sums of w_1..w_t; λ keeps its own average.
+    """(w_t, λ_t) and the sum of w_1..w_t; λ keeps its own average.
 
     w_t = Π_W(w_{t−1} − γ_w d),  λ_t = Π_Λ(λ_{t−1} + γ_λ δ_λ),  d the optimizer's direction for δ_w,
     or for 2δ_w^t − δ_w^{t−1} when optimistic.
+
+    Attributes
+    ----------
+    w : ndarray of shape (D,)
+        The model, first w_0.
+    adversary : Adversary
+        λ, and whether both players are optimistic.
+    optimizer : Optimizer
+        The rule that makes a direction of δ_w.
+    step_w, step_mixture : function
+        γ_w and γ_λ of step number t = 1, 2, …
+    w_radius : float, optional
+        W is the ball of this radius; None is all of R^D.
+    t : int
+        How many steps were made.
+    previous : ndarray of shape (D,), optional
+        δ_w of the last step, for the optimistic one.
     """
 
     w: Array
@@ -32,7 +50,7 @@ class Players:
     step_mixture: Callable[[int], float]
     w_radius: float | None = None
     t: int = 0
-    previous: Array | None = None  # δ_w of the last step
+    previous: Array | None = None
     total: Array = field(init=False)
     memory: dict[str, Array] = field(init=False)
 
@@ -75,10 +93,8 @@ class Players:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue where `state` was taken, bit for bit."""
         if state["w"].shape != self.w.shape:
-            raise ValueError(
-                f"the checkpoint has {state['w'].size} parameters, the clients' model "
-                f"{self.w.size}; give another file"
-            )
+            found = f"has {state['w'].size} parameters, the clients' model {self.w.size}"
+            raise InputError("checkpoint", found, "give another file")
         self.w, self.total, self.previous = state["w"], state["total"], state.get("previous")
         self.t = int(state["t"])
         self.memory = {k: state[f"memory/{k}"] for k in self.memory}

@@ -10,16 +10,22 @@ and mixtures of the run. Its numbers of rows m_kc, and who is there, count as pu
 counters in the history. The server sees the replies before the noise; clients that do not trust it
 need secure aggregation as well. The protocol is made for that (the server only adds), but Flower
 has SecAgg+ only in its legacy API of workflows over NumPyClient, which these messages cannot use.
-No discount is taken for rounds that ask only some of the clients.
+No discount is taken for rounds that ask only some of the clients, and no client may stand in for a
+lost one, which would count for more than its clip: everyone asked must answer.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from anymix.errors import finite_number
+from anymix.flower.aggregation import Contribution, Here, Sum
+from anymix.flower.policy import shortened
 
 Array = NDArray[np.float64]
 
@@ -28,19 +34,29 @@ __all__ = ["Privacy"]
 
 @dataclass(frozen=True)
 class Privacy:
-    """Clipping and noise, and the price of a run.
+    """A sum with clipping and noise around it, and what a run of it costs in privacy.
 
     Parameters
     ----------
-    update_clip : C_w, the longest update of one client. A client's update is its part of the
-        gradient, so with n like clients of gradients up to G take about G/n.
-    loss_clip : C_l, the longest vector of one client's parts of L_1, …, L_p.
-    update_noise, loss_noise : z_w and z_l, noise in units of the clips.
-    delta : δ of the report, below 1/clients.
-    seed : of the noise. None draws it from the operating system: a published seed undoes the noise.
+    update_clip : float
+        C_w, the longest update of one client. A client's update is its part of the gradient, so
+        with n like clients of gradients up to G take about G/n.
+    loss_clip : float
+        C_l, the longest vector of one client's parts of L_1, …, L_p.
+    update_noise, loss_noise : float
+        z_w and z_l, noise in units of the clips.
+    delta : float
+        δ of the report, below 1/clients.
+    seed : int, optional
+        Of the noise. None draws it from the operating system: a published seed undoes the noise.
 
+    Examples
+    --------
     >>> Privacy(1.0, 1.0, update_noise=2.0, loss_noise=2.0).noise_multiplier
     1.414...
+    >>> from anymix.flower import AgnosticStrategy
+    >>> private = Privacy(0.1, 0.1, update_noise=10.0, loss_noise=10.0)
+    >>> strategy = AgnosticStrategy(step_w=0.1, step_mixture=0.01, aggregation=private)
     """
 
     update_clip: float
@@ -52,20 +68,30 @@ class Privacy:
 
     def __post_init__(self) -> None:
         for name in ("update_clip", "loss_clip", "update_noise", "loss_noise"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | float) and 0 < value < math.inf):
-                raise ValueError(f"{name} is {value!r}; give a positive number")
-        if not 0 < self.delta < 1:
-            raise ValueError(f"delta is {self.delta!r}; give a number in (0, 1), below 1/clients")
+            finite_number(name, getattr(self, name), "give a positive number", lambda x: x > 0)
+        fix = "give a number in (0, 1), below 1/clients"
+        finite_number("delta", self.delta, fix, lambda x: 0 < x < 1)
 
     @property
     def noise_multiplier(self) -> float:
         """z of the two releases of a round taken together."""
         return 1 / math.hypot(1 / self.update_noise, 1 / self.loss_noise)
 
-    def clip(self, update: Array, losses: Array) -> tuple[Array, Array]:
-        """A client's part, at most as long as promised."""
-        return _shorten(update, self.update_clip), _shorten(losses, self.loss_clip)
+    def enough(self, A: Array, B: Array, here: Here) -> bool:
+        """Whether all that were asked are here."""
+        return Sum().enough(A, B, here)
+
+    def add_up(
+        self, given: Mapping[int, Contribution], A: Array, B: Array, step: int
+    ) -> tuple[Array, Array] | None:
+        """(δ_w, δ_λ) as they are released: of clipped contributions, with noise."""
+        sums = Sum().add_up({i: self.clip(one) for i, one in given.items()}, A, B, step)
+        return None if sums is None else self.add_noise(*sums, step)
+
+    def clip(self, given: Contribution) -> Contribution:
+        """A client's contribution, at most as long as promised."""
+        update = shortened(given.update, self.update_clip)
+        return Contribution(update, shortened(given.losses, self.loss_clip))
 
     def add_noise(self, update: Array, losses: Array, step: int) -> tuple[Array, Array]:
         """The sums as they are released in this step."""
@@ -75,9 +101,24 @@ class Privacy:
             losses + rng.normal(scale=self.loss_noise * self.loss_clip, size=losses.shape),
         )
 
+    def price(self, steps: int) -> float | None:
+        """ε of so many steps."""
+        return self.epsilon(steps)
+
     def epsilon(self, rounds: int) -> float:
         """ε of so many rounds at δ, by the accountant of dp-accounting (extra `privacy`).
 
+        Parameters
+        ----------
+        rounds : int
+            How many rounds released their sums; a skipped round releases nothing.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
         >>> privacy = Privacy(1.0, 1.0, update_noise=20.0, loss_noise=20.0)
         >>> privacy.epsilon(0), privacy.epsilon(10) < privacy.epsilon(100)
         (0.0, True)
@@ -90,8 +131,3 @@ class Privacy:
         accountant = PLDAccountant()
         accountant.compose(dp_accounting.GaussianDpEvent(self.noise_multiplier), rounds)
         return float(accountant.get_epsilon(self.delta))
-
-
-def _shorten(v: Array, length: float) -> Array:
-    norm = float(np.linalg.norm(v))
-    return v if norm <= length else v * (length / norm)

@@ -11,9 +11,22 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from signal import SIGKILL, SIGTERM
 
-__all__ = ["failed", "flower_env", "free_port", "plain", "running", "script", "wait_for_port"]
+import psutil
+
+from anymix.errors import InputError
+
+__all__ = [
+    "RunFailedError",
+    "failed",
+    "family_of",
+    "flower_env",
+    "free_port",
+    "plain",
+    "running",
+    "script",
+    "wait_for_port",
+]
 
 
 def flower_env(home: Path) -> dict[str, str]:
@@ -51,42 +64,43 @@ def running(
         _stop(process)
 
 
+def family_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """All that it has started, and they have started, in whatever sessions."""
+    with suppress(psutil.NoSuchProcess):
+        return list(psutil.Process(process.pid).children(recursive=True))
+    return []
+
+
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask it to end, and whoever it started, in sessions of their own; then make them."""
-    family = _descendants(process.pid)
+    """Ask it to end, and then whoever it started; then make them."""
+    family = family_of(process)
     process.terminate()
     with suppress(subprocess.TimeoutExpired):
         process.wait(15)
-    for signal in (SIGTERM, SIGKILL):
-        for pid in family & set(_parents()):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal)
-        end = time.monotonic() + 5
-        while family & set(_parents()) and time.monotonic() < end:
+    for end in (psutil.Process.terminate, psutil.Process.kill):
+        for member in filter(_runs, family):
+            with suppress(psutil.NoSuchProcess):
+                end(member)
+        deadline = time.monotonic() + 5
+        while any(map(_runs, family)) and time.monotonic() < deadline:
             time.sleep(0.1)
     process.kill()
     process.wait()
 
 
-def _descendants(pid: int) -> set[int]:
-    parents, found = _parents(), {pid}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {pid}
-
-
-def _parents() -> dict[int, int]:
-    """The parent of every process that has not ended."""
-    table = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, check=True)
-    rows = [line.split() for line in table.stdout.decode().splitlines()]
-    return {int(pid): int(parent) for pid, parent, state in rows if not state.startswith("Z")}
+def _runs(member: psutil.Process) -> bool:
+    """Whether it still runs; one that has ended may stay in the table until somebody asks."""
+    try:
+        return bool(member.is_running() and member.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def script(name: str) -> str:
     """The path of a command that Flower installed beside this Python."""
     path = Path(sys.executable).parent / name
     if not path.exists():
-        raise ValueError(f"{path} is missing; install it with pip install 'anymix[flower]'")
+        raise InputError(str(path), "is missing", "install it with pip install 'anymix[flower]'")
     return str(path)
 
 
@@ -111,11 +125,15 @@ def free_port() -> int:
         return int(connection.getsockname()[1])
 
 
-def failed(what: str, lines: Sequence[str]) -> ValueError:
+class RunFailedError(ValueError):
+    """A process of Flower's ended with an error; says what it wrote last."""
+
+
+def failed(what: str, lines: Sequence[str]) -> RunFailedError:
     """An error with the line that tells the cause; its note has the lines around."""
     told = [line for line in lines if line.strip()]
     named = [line for line in told if re.match(r"[\w.]*(Error|Exception)\b", line)]
-    error = ValueError(f"{what} failed: {[*told, *named][-1] if told else 'it wrote nothing'}")
+    error = RunFailedError(f"{what} failed: {[*told, *named][-1] if told else 'it wrote nothing'}")
     error.add_note("\n".join(told[-20:]))
     return error
 

@@ -17,12 +17,13 @@ __all__ = ["AgnosticResult", "History", "Record", "metrics"]
 
 
 class History(list[Record]):
-    """One record a round.
+    """A list of one record a round, each a dict of
 
-    round, skipped, domains; mixture and domain_losses, λ and L_k of the model that the round began
-    with (NaN of domains that nobody was asked about); agnostic_loss, their worst mixture in Λ;
-    clients, asked, missing, failures, rejected and clipped, numbers of clients; seconds, bytes_sent
-    and bytes_received.
+    - round, and skipped, whether no step was made;
+    - domains; mixture and domain_losses, λ and L_k of the model that the round began with (NaN of
+      domains that nobody was asked about); agnostic_loss, their worst mixture in Λ;
+    - clients, asked, missing, failures, rejected and clipped, numbers of clients;
+    - seconds, bytes_sent and bytes_received.
     """
 
     def to_frame(self) -> Any:
@@ -49,9 +50,22 @@ def metrics(record: Record) -> MetricRecord:
 class AgnosticResult(Result):
     """Flower's result (`arrays` is the last model), and the rest of what came out.
 
-    `w` and `mixture` are the last iterates, the output of the optimistic algorithm; the averages
-    are the output of Stochastic-AFL. `epsilon` is the price in privacy, None without; `excluded`
-    are the clients that were left out, by key, and why.
+    Attributes
+    ----------
+    w, mixture : ndarray
+        The last iterates, the output of the optimistic algorithm.
+    w_average, mixture_average : ndarray
+        The averages of all iterates, the output of Stochastic-AFL.
+    average_arrays : ArrayRecord
+        w_average in the form of `arrays`.
+    domains : tuple of str
+        The domains, in the order of the mixture.
+    history : History
+        A record of every round.
+    excluded : dict of str to str
+        The clients that were left out, by key, and why.
+    epsilon : float, optional
+        The price in privacy, None without a promise of it.
     """
 
     w: Array = field(default_factory=lambda: np.zeros(0))

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from anymix.errors import InputError
 from anymix.solvers.samplers import ModelSampler, Weighted
 
 Array = NDArray[np.float64]
@@ -33,6 +34,26 @@ def row_weights(
     by its rows. Weighted: `clients_per_round` (p if None) draws of a domain by λ and a client of
     it, for w, and as many of a domain uniformly, for λ, which so sees domains that it neglects.
 
+    Parameters
+    ----------
+    counts : ndarray of shape (clients, p)
+        m_kc, the rows of every client.
+    mixture : ndarray of shape (p,)
+        λ, the mixture at the beginning of the round.
+    sampler : ModelSampler
+        Weighted, or any other.
+    clients_per_round : int, optional
+        See above.
+    seed : sequence of int
+        Same seed, same draws.
+
+    Returns
+    -------
+    a, b : ndarray of shape (clients, p)
+        The weights of a row, 0 where nobody is asked.
+
+    Examples
+    --------
     >>> from anymix.solvers.samplers import FullBatch
     >>> counts = np.array([[3.0, 0.0], [1.0, 4.0]])
     >>> a, b = row_weights(counts, np.array([0.2, 0.8]), FullBatch(), None, seed=[0])
@@ -54,10 +75,8 @@ def row_weights(
         a, b = (_draws(drawn, counts / m, rng) for drawn in (by_mixture, uniform))
         return a * each / n, b * each * (p / n)
     if n < p:
-        raise ValueError(
-            f"clients_per_round is {n} for {p} domains; give {p} or more, one for every domain, "
-            "or take sampler=Weighted()"
-        )
+        fix = f"give {p} or more, one for every domain, or take sampler=Weighted()"
+        raise InputError("clients_per_round", f"is {n} for {p} domains", fix)
     share = _draws(np.full(p, n // p), counts / m, rng) / (n // p)
     return mixture * share * each, share * each
 

@@ -2,13 +2,13 @@
 
     min_w max_{λ∈Λ} Σ_k λ_k L_k(w) + γ R(w),   L_k(w) = (1/m_k) Σ_{clients} Σ_{i in domain k} ℓ_i(w)
 
-is solved by `anymix.solve` itself, on an oracle that asks the clients for sums (`oracle`, `sums`):
-about ten rounds, in which a client with p domains sends pD + D(D+1)/2 numbers, D = len(w).
+is solved by `anymix.solve` itself: a client is a part of the rows (`problem.parts`), and asking all
+parts is a round of messages. About ten rounds, in which a client with p domains sends
+pD + D(D+1)/2 numbers, D = len(w).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -16,12 +16,12 @@ import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.flower.oracle import Clients
-from anymix.flower.roster import Member, Roster, find_members
+from anymix.flower.client_parts import Clients
+from anymix.flower.results import Record
 from anymix.mixtures.penalties import DirichletPrior
-from anymix.mixtures.sets import MixtureSet, Simplex
+from anymix.mixtures.sets import MixtureSet
 from anymix.solvers.certificates import Certificate, certify
-from anymix.solvers.exact import Record, Solution, solve
+from anymix.solvers.exact import Solution, solve
 
 Array = NDArray[np.float64]
 
@@ -32,8 +32,17 @@ __all__ = ["FederatedSolution", "federated_certify", "federated_solve"]
 class FederatedSolution(Solution):
     """A Solution, whose clients it is of, and what the way to it cost.
 
-    `rounds` has a record for every round of messages: sent and received (bytes of the arrays),
-    seconds, and asked (how many messages; more than there are clients where some were asked again).
+    Attributes
+    ----------
+    domain_names : tuple of str
+        The domains, in the order of the mixture.
+    sizes : ndarray of shape (p,)
+        The rows of every domain over all clients.
+    client_keys : tuple of str
+        Who took part.
+    rounds : list of dict
+        A record for every round of messages: sent and received (bytes of the arrays), seconds, and
+        asked (how many messages; more than there are clients where some were asked again).
     """
 
     domain_names: tuple[str, ...] = ()
@@ -66,20 +75,37 @@ def federated_solve(
 
     Parameters
     ----------
-    grid : Flower's grid, or a LocalGrid, of clients made by `client_app` without a `model`.
-    mixtures : Λ over the domains, sorted by name; or a function that makes it from the sizes m_k,
-        which are learnt from the clients; None is the whole simplex.
-    gamma, mu, norm, offsets, tol, prior, start, max_iter, verbose : as in `anymix.solve`.
-    n_clients : wait for so many clients. Nodes take their time to register, so give it for any
-        grid but a LocalGrid: None takes the nodes that are there now, all of them.
-    domains : all names of domains, if another order than the sorted one is wanted.
-    timeout : seconds to wait for the answer of a client.
-    attempts : how often it is asked when it fails or does not answer in that time. A client that
-        has come back meanwhile, on another node, is known by its key.
+    grid : flwr.serverapp.Grid
+        Flower's grid, or a LocalGrid, of clients made by `client_app` without a `model`.
+    mixtures : MixtureSet or function, optional
+        Λ over the domains, sorted by name; or a function that makes it from the sizes m_k, which
+        are learnt from the clients; None is the whole simplex.
+    gamma, mu, norm, offsets, tol, prior, start, max_iter, verbose
+        As in `anymix.solve`.
+    n_clients : int, optional
+        Wait for so many clients. Nodes take their time to register, so give it for any grid but a
+        LocalGrid: None takes the nodes that are there now, all of them.
+    domains : sequence of str, optional
+        All names of domains, if another order than the sorted one is wanted.
+    timeout : float
+        Seconds to wait for the answer of a client.
+    attempts : int
+        How often it is asked when it fails or does not answer in that time. A client that has come
+        back meanwhile, on another node, is known by its key.
 
-    Returns a `FederatedSolution`. Raises a TimeoutError that names the clients whose answer is
-    missing, and a ValueError that names the client and what is wrong with its answer.
+    Returns
+    -------
+    FederatedSolution
 
+    Raises
+    ------
+    TimeoutError
+        If answers are missing; names the clients.
+    InputError
+        If an answer cannot be used; names the client and what is wrong with it.
+
+    Examples
+    --------
     >>> from anymix.flower import LocalGrid, client_app
     >>> def load(context):  # client 0 has only label 1; client 1 has both
     ...     here = context.node_config["partition-id"]
@@ -91,11 +117,10 @@ def federated_solve(
     >>> solution.domain_names, solution.mixture.tolist(), len(solution.rounds)
     (('east', 'west'), [0.0, 1.0], 3)
     """
-    roster = _everybody(grid, n_clients, domains, timeout, attempts)
-    chosen = _mixture_set(mixtures, roster)
-    clients = Clients(grid, roster, chosen.center, timeout, attempts)
+    clients = Clients(grid, n_clients, domains, timeout, attempts)
+    roster, chosen = clients.roster, clients.roster.mixture_set(mixtures)
     solution = solve(
-        clients,
+        clients.problem(chosen.center),
         chosen,
         gamma,
         mu,
@@ -135,8 +160,23 @@ def federated_certify(
     """lower ≤ min_w max_{λ∈Λ} Φ(w, λ) ≤ upper over the rows of all clients, in four rounds.
 
     As `anymix.certify`, for a linear model however it was trained: upper is what w reaches, and no
-    model is below lower. The other parameters are as in `federated_solve`.
+    model is below lower.
 
+    Parameters
+    ----------
+    w : array-like of shape (D,)
+        The model.
+    mixture : array-like of shape (p,)
+        A mixture in Λ, the nearer to the worst one the better the proof.
+    grid, mixtures, gamma, mu, norm, offsets, prior, n_clients, domains, timeout, attempts
+        As in `federated_solve`.
+
+    Returns
+    -------
+    Certificate
+
+    Examples
+    --------
     >>> import anymix as ax
     >>> from anymix.flower import AgnosticStrategy, LocalGrid, client_app
     >>> def load(context):
@@ -149,52 +189,8 @@ def federated_certify(
     >>> proof.gap < 1e-3
     True
     """
-    roster = _everybody(grid, n_clients, domains, timeout, attempts)
-    chosen = _mixture_set(mixtures, roster)
-    lam = np.asarray(mixture, dtype=np.float64)
-    center = chosen.project(lam) if lam.shape == (len(roster.domains),) else chosen.center
-    clients = Clients(grid, roster, center, timeout, attempts)
-    return certify(clients, chosen, w, lam, gamma, mu, norm=norm, offsets=offsets, prior=prior)
-
-
-def _everybody(
-    grid: Grid,
-    n_clients: int | None,
-    domains: Sequence[str] | None,
-    timeout: float,
-    attempts: int,
-) -> Roster:
-    """The clients, as soon as there are enough: n_clients, or else all nodes there are."""
-    end, failures = time.monotonic() + timeout, 0
-    members: dict[int, Member] = {}
-    while True:
-        wrong: dict[int, str] = {}
-        rest = max(0.1, end - time.monotonic())
-        members = find_members(grid, known=members, timeout=rest, reject=wrong.__setitem__)
-        wanted = len(set(grid.get_node_ids())) if n_clients is None else n_clients
-        if len(members) >= max(1, wanted):
-            return Roster.of(members.values(), domains)
-        failures += bool(wrong)
-        if failures >= attempts:
-            raise ValueError(f"a client cannot take part: {'; '.join(wrong.values())}")
-        if time.monotonic() >= end:
-            raise TimeoutError(
-                f"{len(members)} of {wanted} clients answered within {timeout} s; start the "
-                "others, or raise timeout"
-            )
-        time.sleep(0.2)
-
-
-def _mixture_set(
-    mixtures: MixtureSet | Callable[[Array], MixtureSet] | None, roster: Roster
-) -> MixtureSet:
-    p = len(roster.domains)
-    chosen: object = mixtures(roster.sizes) if callable(mixtures) else mixtures
-    if chosen is None:
-        return Simplex(p)
-    if not isinstance(chosen, MixtureSet) or chosen.n_domains != p:
-        raise ValueError(
-            f"mixtures is {chosen!r}; give a set over the clients' {p} domains "
-            f"{list(roster.domains)}, in this order"
-        )
-    return chosen
+    clients = Clients(grid, n_clients, domains, timeout, attempts)
+    chosen, lam = clients.roster.mixture_set(mixtures), np.asarray(mixture, dtype=np.float64)
+    fits = lam.shape == (chosen.n_domains,)
+    problem = clients.problem(chosen.project(lam) if fits else chosen.center)
+    return certify(problem, chosen, w, lam, gamma, mu, norm=norm, offsets=offsets, prior=prior)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from anymix.flower.client import Array, DomainTable, Indices, Parts
+from anymix.errors import InputError
+from anymix.flower.client_rows import Array, DomainTable, Indices, Shares
 
 __all__ = ["ModuleRows"]
 
@@ -20,6 +21,19 @@ class ModuleRows:
     """ℓ_i(w) = loss(module(x_i), y_i); w is all parameters of the module, one after the other.
 
     Buffers (running means of batch norm) stay with the client.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        The model.
+    loss : function, optional
+        (output, y) -> losses of every row.
+    X, y : array-like or Tensor
+        The rows and their targets.
+    domains : array-like
+        The domain of each row, or a table of memberships.
+    chunk : int
+        How many rows are computed at once.
     """
 
     def __init__(
@@ -44,16 +58,16 @@ class ModuleRows:
         return str([(name, tuple(p.shape)) for name, p in self.module.named_parameters()])
 
     def gradient(
-        self, w: NDArray[Any], rows: Indices | None, parts: Parts, a: Array, seed: list[int]
+        self, w: NDArray[Any], rows: Indices | None, shares: Shares, a: Array, seed: list[int]
     ) -> tuple[Array, Array]:
-        """As in ClientRows, chunk by chunk; `seed` is for modules that draw, such as dropout."""
+        """Σ_i c_i ∇ℓ_i(w) and the ℓ_i(w), chunk by chunk; `seed` is for modules with dropout."""
         if w.shape != (self.n_parameters,):
-            raise ValueError(f"w has shape {w.shape}; the module has {self.n_parameters} numbers")
+            raise InputError("w", f"has shape {w.shape}", f"give {self.n_parameters} numbers")
         parameters = list(self.module.parameters())
         vector_to_parameters(torch.as_tensor(w, dtype=parameters[0].dtype).clone(), parameters)
         self.module.zero_grad()
         every = np.arange(len(self.X)) if rows is None else rows
-        c = parts.row_weights(a, len(every))
+        c = shares.row_weights(a, len(every))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
             losses = [
@@ -69,9 +83,10 @@ class ModuleRows:
         place = torch.as_tensor(rows)
         losses = self.loss(self.module(self.X[place]), self.y[place])
         if losses.shape != (len(rows),):
-            raise ValueError(
-                f"loss gave shape {tuple(losses.shape)} for {len(rows)} rows; it must give the "
-                'loss of every row: with torch\'s losses, reduction="none"'
+            raise InputError(
+                "loss",
+                f"gave shape {tuple(losses.shape)} for {len(rows)} rows",
+                'it must give the loss of every row: with torch\'s losses, reduction="none"',
             )
         (losses * torch.as_tensor(c, dtype=losses.dtype)).sum().backward()
         values: Array = losses.detach().double().numpy()

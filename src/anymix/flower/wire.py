@@ -43,6 +43,7 @@ __all__ = [
     "TRAIN",
     "WHO",
     "Arrays",
+    "MessageError",
     "Run",
     "Settings",
     "exchange",
@@ -58,12 +59,29 @@ __all__ = [
 ]
 
 
+class MessageError(ValueError):
+    """A message that cannot be used; says what is wrong with it."""
+
+
 def pack(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> RecordDict:
     """The content of a message.
 
     Every entry of a record takes Flower some time, so all settings go as one text, JSON, and each
     vector among them as its bytes.
 
+    Parameters
+    ----------
+    arrays : dict of str to ndarray
+        Named arrays of any type.
+    settings : dict
+        Numbers, words and lists of them, and float64 vectors.
+
+    Returns
+    -------
+    RecordDict
+
+    Examples
+    --------
     >>> content = pack({"w": np.zeros(2)}, {"round": 1, "losses": np.array([0.5, 0.7])})
     >>> arrays, settings = unpack(content)
     >>> arrays["w"].tolist(), settings["round"], settings["losses"].tolist()
@@ -101,17 +119,17 @@ def with_vector(content: RecordDict, name: str, vector: NDArray[Any]) -> RecordD
 
 
 def unpack(content: RecordDict) -> tuple[Arrays, Settings]:
-    """The arrays and the settings of a message; a sender's nonsense is a ValueError."""
+    """The arrays and the settings of a message; a sender's nonsense is a MessageError."""
     record, config = content.get("arrays"), content.get("settings")
     if not (isinstance(record, ArrayRecord) and isinstance(config, ConfigRecord)):
-        raise ValueError(f"the message has {sorted(content)}; it must have arrays and settings")
+        raise MessageError(f"the message has {sorted(content)}; it must have arrays and settings")
     try:
         arrays = {name: _numbers(array) for name, array in record.items()}
         settings = json.loads(str(config.get("json", "{}")))
         vectors = {k: np.frombuffer(v, "<f8") for k, v in config.items() if isinstance(v, bytes)}
         return arrays, settings | vectors
     except Exception as error:  # from anyone: the readers of NumPy and JSON may raise anything
-        raise ValueError(f"the message cannot be read ({error})") from None
+        raise MessageError(f"the message cannot be read ({error})") from None
 
 
 def _numbers(array: FlowerArray) -> NDArray[Any]:
@@ -140,14 +158,34 @@ def n_bytes(content: RecordDict) -> int:
 
 def exchange(
     grid: Grid, messages: Sequence[Message], timeout: float, poll: float = 0.02
-) -> list[Message]:
-    """Send, and wait for one reply to each message, at most `timeout` seconds.
+) -> dict[int, Message]:
+    """Send messages to different nodes, and wait for one reply to each.
 
     Replies come in any order; a second reply, or one to an earlier message, is dropped. Flower's
     own `send_and_receive` looks only every three seconds.
+
+    Parameters
+    ----------
+    grid : flwr.serverapp.Grid
+        Where the nodes are.
+    messages : sequence of Message
+        At most one to a node.
+    timeout : float
+        Seconds to wait at most.
+    poll : float
+        Seconds until the second look; later looks are further apart.
+
+    Returns
+    -------
+    dict of int to Message
+        The replies, by the node that was asked. The sender may be another: where a node is gone,
+        the server between replies in its name.
     """
+    if not messages:
+        return {}
     end = time.monotonic() + timeout
     waiting = {i for i in grid.push_messages(messages) if i}
+    asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
     replies: dict[str, Message] = {}
     while True:
         for reply in grid.pull_messages(sorted(waiting)):
@@ -156,7 +194,7 @@ def exchange(
         waiting -= set(replies)
         rest = end - time.monotonic()
         if not waiting or rest <= 0:
-            return list(replies.values())
+            return {asked[message_id]: reply for message_id, reply in replies.items()}
         time.sleep(min(poll, rest))
         poll = min(1.5 * poll, 0.5)  # a fast network is asked often, a slow one not too often
 

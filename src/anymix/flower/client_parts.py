@@ -1,0 +1,154 @@
+"""The clients of a grid as the parts of one problem: asking all parts is a round of messages."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from anymix.errors import InputError, finite_number
+from anymix.flower.members import Members
+from anymix.flower.policy import count
+from anymix.flower.results import Record
+from anymix.flower.roster import Roster
+from anymix.flower.rounds import Answer, Question, Round
+from anymix.flower.wire import SOLVE, pack
+from anymix.problem import part_sums
+from anymix.problem.parts import Parts
+
+Array = NDArray[np.float64]
+
+__all__ = ["Clients"]
+
+log = logging.getLogger("anymix.flower")
+
+
+class Clients:
+    """The clients of a grid as the parts of one problem; they stay the same to the end.
+
+    Parameters
+    ----------
+    grid, n_clients, domains, timeout, attempts
+        As in `federated_solve`.
+
+    Attributes
+    ----------
+    roster : Roster
+        The clients, in the order in which their answers are added.
+    rounds : list of dict
+        A record for every round, see `FederatedSolution`.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        n_clients: int | None = None,
+        domains: Sequence[str] | None = None,
+        timeout: float = 200.0,
+        attempts: int = 3,
+    ) -> None:
+        self.grid = grid
+        self.timeout = finite_number("timeout", timeout, "give seconds > 0", lambda s: s > 0)
+        self.attempts = count("attempts", attempts)
+        self.rounds: list[Record] = []
+        self._members = Members(grid, domains)
+        self.roster = self._everybody(None if n_clients is None else count("n_clients", n_clients))
+        self._nodes = self.roster.nodes  # which may change, when a client comes back elsewhere
+
+    def _everybody(self, n_clients: int | None) -> Roster:
+        """The clients, as soon as there are enough: n_clients, or else all nodes there are."""
+        members, failures = self._members, 0
+
+        def wanted() -> int:
+            return max(1, len(list(self.grid.get_node_ids())) if n_clients is None else n_clients)
+
+        def enough(roster: Roster) -> bool:
+            nonlocal failures
+            failures += bool(members.refused)
+            if len(roster.members) >= wanted():
+                return True
+            if members.excluded or failures >= self.attempts:
+                why = "; ".join(members.refused.values())
+                raise InputError("a client", f"cannot take part: {why}", "mend it or leave it out")
+            return False
+
+        roster = members.wait(enough, self.timeout, timeout=self.timeout, again=True)
+        if len(roster.members) < wanted():
+            raise TimeoutError(
+                f"{len(roster.members)} of {wanted()} clients answered within {self.timeout} s; "
+                "start the others, or raise timeout"
+            )
+        return roster
+
+    def problem(self, center: Array) -> Parts:
+        """The oracle for `solve` and `certify`; `center` is the mixture that is asked for first."""
+        D = self.roster.members[0].n_parameters
+        return Parts(self.ask, self.roster.places, self.roster.sizes, D, center)
+
+    def ask(self, questions: Sequence[part_sums.Question]) -> list[Answer]:
+        """One round: the answers of all clients, in the order of the roster."""
+        asked = {
+            key: Question(pack(*question.to_arrays()), question.shapes, _no_negative_losses)
+            for key, question in zip(self.roster.keys, questions, strict=True)
+        }
+        replies = Round(SOLVE, asked, self._nodes, group=str(len(self.rounds) + 1))
+        attempts = iter(range(1, self.attempts))
+
+        def again(replies: Round) -> list[str]:
+            if next(attempts, None) is None:
+                return []
+            self._find_again(replies.unanswered)
+            replies.nodes |= self._nodes
+            return replies.unanswered
+
+        replies.ask(self.grid, self.timeout, again)
+        if replies.unanswered:
+            raise self._nobody_answers(replies)
+        names = ("asked", "sent", "received", "seconds")
+        self.rounds.append({name: getattr(replies, name) for name in names})
+        log.info(
+            "round %d: %d answers, %d bytes, %.1f s",
+            len(self.rounds),
+            len(replies.answers),
+            replies.received,
+            replies.seconds,
+        )
+        return [replies.answers[key] for key in self.roster.keys]
+
+    def _find_again(self, keys: Sequence[str]) -> None:
+        """Clients that came back on another node, with the same rows as before."""
+        self._members.forget(keys)
+        patience = min(self.timeout, 30.0)  # a dead node may still be listed, and never answers
+        before = {member.key: member for member in self.roster.members if member.key in keys}
+        for member in self._members.look(patience, again=True).members:
+            old = before.get(member.key)
+            if old is None:
+                continue
+            if member.domains != old.domains or np.any(member.counts != old.counts):
+                raise InputError(
+                    f"client {member.key!r}",
+                    f"came back with other rows, {member.counts} of {member.domains} and not "
+                    f"{old.counts} of {old.domains}",
+                    "start again",
+                )
+            self._nodes[member.key] = member.node_id
+
+    def _nobody_answers(self, replies: Round) -> Exception:
+        wrong = {key: f"it failed: {why}" for key, why in replies.failed.items()}
+        for key, why in sorted((wrong | replies.rejected).items()):
+            fix = "mend the client and start again"
+            return InputError(f"client {key!r}", f"gave no usable answer: {why}", fix)
+        return TimeoutError(
+            f"no answer from the clients {sorted(replies.missing)} in "
+            f"{self.timeout * self.attempts} s; the sums over the others prove nothing: start them "
+            "again or raise timeout, or leave them out from the start"
+        )
+
+
+def _no_negative_losses(answer: Answer) -> str | None:
+    if np.any(answer.get("losses", np.zeros(1)) < 0):
+        return "its losses are negative"
+    return None

@@ -1,0 +1,119 @@
+"""The rows of a client, and which of them belong to which domain.
+
+Row i is a part S_ik of domain k: 1 or 0 where a row has one domain, any weight ≥ 0 in general.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.problem.linear import LinearDomains
+from anymix.problem.losses import SquaredError
+from anymix.solvers.samplers import DomainRows
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+__all__ = ["ClientRows", "DomainTable", "LinearRows", "Shares"]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """S as its entries: row `rows[e]` counts `shares[e]` in domain `domains[e]`."""
+
+    domains: Indices
+    rows: Indices
+    shares: Array
+
+    def row_weights(self, a: Array, n: int) -> Array:
+        """c_i = Σ_k a_k S_ik, (n,)."""
+        weights = self.shares * a[self.domains]
+        return np.bincount(self.rows, weights=weights, minlength=n).astype(np.float64)
+
+    def sums(self, values: Array, p: int) -> Array:
+        """Σ_i S_ik v_i, (p,)."""
+        weights = self.shares * values[self.rows]
+        return np.bincount(self.domains, weights=weights, minlength=p).astype(np.float64)
+
+
+class DomainTable:
+    """Which rows belong to which domain, and the sums m_k of that."""
+
+    def __init__(self, problem: LinearDomains) -> None:
+        self.names = [str(name) for name in problem.domain_names.tolist()]
+        self.sizes = problem.sizes
+        entries = problem.average.tocoo()
+        domains, rows = entries.coords
+        self._all = Shares(domains, rows, entries.data * self.sizes[domains])
+        self._rows = DomainRows(problem)
+
+    @staticmethod
+    def of(n: int, domains: Any) -> DomainTable:
+        """Without a linear model."""
+        return DomainTable(LinearDomains(np.empty((n, 0)), np.zeros(n), domains, SquaredError()))
+
+    def draw(
+        self, asked: NDArray[np.bool_], batch_size: int, seed: list[int]
+    ) -> tuple[Indices | None, Shares]:
+        """Rows to look at, None for all, and their S: batch_size of every domain asked for.
+
+        A drawn row of domain k stands for m_k / batch_size of its rows; batch_size 0 is all rows.
+        """
+        if batch_size == 0:
+            return None, self._all
+        domains = np.repeat(np.flatnonzero(asked), batch_size)
+        chosen = self._rows.pick(domains, np.random.default_rng(seed).random(len(domains)))
+        shares = self.sizes[domains] / batch_size
+        return chosen, Shares(domains, np.arange(len(domains)), shares)
+
+
+class ClientRows(Protocol):
+    """The rows of one client, under one model."""
+
+    table: DomainTable
+    n_parameters: int
+    penalized: Any  # (n_parameters,) or True: which entries of w the regulariser sees
+
+    @property
+    def kind(self) -> str:
+        """What all clients must agree on."""
+        ...
+
+    def gradient(
+        self, w: NDArray[Any], rows: Indices | None, shares: Shares, a: Array, seed: list[int]
+    ) -> tuple[Array, Array]:
+        """Σ_i c_i ∇ℓ_i(w), c_i = Σ_k a_k S_ik, and the ℓ_i(w) of the rows; None is all of them."""
+        ...
+
+
+class LinearRows:
+    """The rows of a linear model."""
+
+    def __init__(self, problem: LinearDomains) -> None:
+        self.problem, self.table = problem, DomainTable(problem)
+        self.n_parameters, self.penalized = problem.n_parameters, problem.penalized
+
+    @property
+    def kind(self) -> str:
+        """The loss, the columns and the classes."""
+        problem = self.problem
+        classes = None if problem.classes is None else problem.classes.tolist()
+        return (
+            f"{problem.loss} of {problem.n_features} columns, intercept {problem.intercept}, "
+            f"classes {classes}"
+        )
+
+    def gradient(
+        self, w: NDArray[Any], rows: Indices | None, shares: Shares, a: Array, seed: list[int]
+    ) -> tuple[Array, Array]:
+        """Σ_i c_i ∇ℓ_i(w), and the ℓ_i(w): as in ClientRows."""
+        part = self.problem
+        if rows is not None:
+            part = part._with_rows(rows, part.average)
+        value, slope = part.loss.derivatives(part.scores(part._check_w(w)), part.y, 1)
+        c = shares.row_weights(a, len(value))
+        return part.pull_back(slope * (c if slope.ndim == 1 else c[:, None])), value

@@ -1,0 +1,200 @@
+"""One round: a question to each of several clients, asked again until all have answered.
+
+The one way to ask clients, for training and for solving. Every reply is accounted for: it is an
+answer of the form that the question declares, an error that the client raised, or nonsense; who
+sent none is missing, for a client that was killed sends no error. Whoever asks decides who is asked
+again, and what to do when answers are missing in the end.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from anymix.flower.wire import MessageError, exchange, n_bytes, unpack
+
+Answer = dict[str, NDArray[np.float64]]
+Shapes = Mapping[str, tuple[int, ...]]
+
+__all__ = ["Answer", "Question", "Round", "read_answer"]
+
+log = logging.getLogger("anymix.flower")
+
+
+def nothing_else(answer: Answer) -> str | None:
+    """No further condition on an answer."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What one client is asked, and the form of a good answer.
+
+    Attributes
+    ----------
+    content : RecordDict
+        The content of the message.
+    shapes : dict of str to tuple
+        The arrays of a good answer: all of finite numbers, and no others.
+    check : function
+        Answer -> what else is wrong with it, or None.
+    """
+
+    content: RecordDict
+    shapes: Shapes
+    check: Callable[[Answer], str | None] = nothing_else
+
+
+def read_answer(content: RecordDict, question: Question) -> Answer:
+    """The arrays of a reply, as float64; MessageError says what is wrong with it.
+
+    Parameters
+    ----------
+    content : RecordDict
+        What a client sent: arrays, and vectors among its settings.
+    question : Question
+        What it was asked.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Just the arrays that the question declares.
+    """
+    arrays, settings = unpack(content)
+    found: dict[str, Any] = {**settings, **arrays}
+    shapes = {name: getattr(value, "shape", value) for name, value in found.items()}
+    if shapes != question.shapes:
+        raise MessageError(f"it sent {shapes} instead of {dict(question.shapes)}")
+    for name, array in found.items():
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise MessageError(f"its {name} are not all finite numbers")
+    answer = {name: array.astype(np.float64, copy=False) for name, array in found.items()}
+    wrong = question.check(answer)
+    if wrong is not None:
+        raise MessageError(wrong)
+    return answer
+
+
+class Round:
+    """Questions to clients, by key, and what came of them.
+
+    Parameters
+    ----------
+    kind : str
+        The type of the messages, see `wire`.
+    questions : dict of str to Question
+        By the key of the client.
+    nodes : dict of str to int
+        The node of each client; whoever comes back elsewhere may be given another one.
+    group : str
+        The group id of the messages.
+
+    Attributes
+    ----------
+    answers : dict of str to dict
+        The good answers.
+    failed : dict of str to str
+        Who raised an error, and which.
+    rejected : dict of str to str
+        Who sent nonsense, and what is wrong with it.
+    asked : int
+        How many messages were sent; more than there are clients where some were asked again.
+    sent, received : int
+        Bytes of the arrays.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        questions: Mapping[str, Question],
+        nodes: Mapping[str, int],
+        group: str = "",
+    ) -> None:
+        self.kind, self.questions, self.group = kind, questions, group
+        self.nodes = {key: nodes[key] for key in questions}
+        self.answers: dict[str, Answer] = {}
+        self.failed: dict[str, str] = {}
+        self.rejected: dict[str, str] = {}
+        self.asked = self.sent = self.received = 0
+        self._keys: dict[int, str] = {}  # of the nodes that were asked
+        self._began = time.monotonic()
+
+    @property
+    def missing(self) -> set[str]:
+        """Who sent nothing at all."""
+        return set(self.questions) - set(self.answers) - set(self.failed) - set(self.rejected)
+
+    @property
+    def unanswered(self) -> list[str]:
+        """Who gave no good answer yet."""
+        return [key for key in self.questions if key not in self.answers]
+
+    @property
+    def seconds(self) -> float:
+        """How long the round has taken."""
+        return time.monotonic() - self._began
+
+    def ask(
+        self,
+        grid: Grid,
+        timeout: float,
+        again: Callable[[Round], Iterable[str]] = lambda asked: (),
+    ) -> None:
+        """Send the questions and take the replies, again for those that `again` names.
+
+        Parameters
+        ----------
+        grid : flwr.serverapp.Grid
+            Where the clients are.
+        timeout : float
+            Seconds to wait for the replies, each time.
+        again : function
+            Round -> the keys of those to ask once more, none to leave it at that. Called whenever
+            somebody's answer is not there.
+        """
+        keys: list[str] = list(self.questions)
+        while keys:
+            for node_id, reply in exchange(grid, self.messages(keys), timeout).items():
+                self.take(reply, node_id)
+            keys = list(again(self)) if self.unanswered else []
+
+    def messages(self, keys: Iterable[str] | None = None) -> list[Message]:
+        """The messages to these clients, None for all; what they said before is forgotten."""
+        keys = list(self.questions) if keys is None else list(keys)
+        for key in keys:
+            self.failed.pop(key, None)
+            self.rejected.pop(key, None)
+            self._keys[self.nodes[key]] = key
+        contents = [self.questions[key].content for key in keys]
+        self.asked, self.sent = self.asked + len(keys), self.sent + sum(map(n_bytes, contents))
+        return [
+            Message(content, self.nodes[key], self.kind, group_id=self.group)
+            for key, content in zip(keys, contents, strict=True)
+        ]
+
+    def take(self, reply: Message, node_id: int | None = None) -> None:
+        """Put a reply to the answers, the failures or the nonsense; the first answer counts.
+
+        `node_id` is who was asked: an error may be sent in its name by the server between.
+        """
+        node_id = reply.metadata.src_node_id if node_id is None else node_id
+        key = self._keys.get(node_id)
+        if key is None or key in self.answers or key in self.rejected:
+            return  # nobody we asked, or a second reply
+        self.failed.pop(key, None)
+        if reply.has_error():
+            self.failed[key] = str(reply.error.reason)
+            log.warning("client %r failed: %s", key, reply.error.reason)
+            return
+        self.received += n_bytes(reply.content)
+        try:
+            self.answers[key] = read_answer(reply.content, self.questions[key])
+        except MessageError as error:
+            self.rejected[key] = str(error)

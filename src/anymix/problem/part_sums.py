@@ -1,0 +1,237 @@
+"""What a part of the rows tells about a point w: sums over its own rows, and no rows.
+
+A part (a client, a worker, a batch of a file) holds rows i, S_ik of domain k each. It is asked
+about w, with the weights λ_k/m_k of its own domains, m_k the rows of the domain over *all* parts.
+With c_i = Σ_k S_ik λ_k/m_k, D = len(w) and p domains of its own, it can give
+
+    losses      Σ_i S_ik ℓ_i(w) of each domain k                                p numbers
+    jacobian    Σ_i S_ik ∇ℓ_i(w) of each domain k                              pD numbers
+    curvature   Σ_i c_i ∇²ℓ_i(w), its upper triangle                     D(D+1)/2 numbers
+    diagonal    the diagonal of that                                            D numbers
+    product     Σ_i c_i ∇²ℓ_i(w) s, for a direction s                           D numbers
+
+and for a proof, with α_i = scale · (ℓ'_i + ℓ''_i ⟨s, (x_i, 1)⟩), moved to where ℓ* is finite,
+
+    conjugate   Σ_i c_i ℓ*(α_i)                                                  1 number
+    slope       Σ_i c_i α_i (x_i, 1)                                            D numbers
+    pivot       Σ_i c_i ℓ''_i, which says how `slope` moves with the intercepts  K² numbers
+
+and once, for the solver to begin with, `penalized`, `scores`, `squares` and `targets`. All of it
+only has to be added up. Sums with weights c_i are left out by a part whose weights are all 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.errors import InputError
+from anymix.problem.linear import LinearDomains
+from anymix.problem.losses import CrossEntropy, Huber, Loss
+
+Array = NDArray[np.float64]
+Shapes = dict[str, tuple[int, ...]]
+Sums = dict[str, Array]
+
+__all__ = ["ABOUT", "BY_DOMAIN", "LOOK", "PROOF", "Question", "Shapes", "Sums", "answer"]
+
+LOOK = ("losses", "jacobian")
+PROOF = ("conjugate", "slope", "pivot")
+ABOUT = ("penalized", "scores", "squares", "targets")
+BY_DOMAIN = frozenset(LOOK)  # these have a row for every domain of the part; others are one sum
+UNWEIGHTED = frozenset(LOOK + ABOUT)  # these do not look at the mixture
+
+
+@dataclass(frozen=True)
+class Question:
+    """What one part is asked.
+
+    Attributes
+    ----------
+    w : ndarray of shape (D,)
+        The point.
+    weights : ndarray of shape (p,)
+        λ_k/m_k of the part's own domains, in the part's own order.
+    want : tuple of str
+        The names of the sums to give, see the top of this file.
+    step : ndarray of shape (D,), optional
+        The direction s of `product`, `conjugate` and `slope`.
+    scale : float
+        What the α_i of a proof are multiplied by.
+    n_free : int
+        How many intercepts the model has; the side of `pivot`.
+    """
+
+    w: Array
+    weights: Array
+    want: tuple[str, ...]
+    step: Array | None = None
+    scale: float = 1.0
+    n_free: int = 0
+
+    @property
+    def shapes(self) -> Shapes:
+        """The form of a good answer: the shape of every array that it must have.
+
+        Examples
+        --------
+        >>> Question(np.zeros(4), np.array([0.5, 0.5]), ("losses", "jacobian", "curvature")).shapes
+        {'losses': (2,), 'jacobian': (2, 4), 'curvature': (10,)}
+        """
+        p, D, weighs = len(self.weights), len(self.w), bool(np.any(self.weights))
+        every: Shapes = {
+            "losses": (p,),
+            "jacobian": (p, D),
+            "curvature": (D * (D + 1) // 2,),
+            "diagonal": (D,),
+            "product": (D,),
+            "conjugate": (1,),
+            "slope": (D,),
+            "pivot": (self.n_free, self.n_free),
+            "penalized": (D,),
+            "scores": (1,),
+            "squares": (D,),
+            "targets": (2,),
+        }
+        return {name: every[name] for name in self.want if weighs or name in UNWEIGHTED}
+
+    def to_arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Its arrays, and the rest as JSON can say it: to send it somewhere."""
+        arrays = {"w": self.w, "weights": self.weights}
+        if self.step is not None:
+            arrays["step"] = self.step
+        return arrays, {"want": list(self.want), "scale": self.scale, "n_free": self.n_free}
+
+    @staticmethod
+    def of_arrays(arrays: Mapping[str, Array], rest: Mapping[str, Any]) -> Question:
+        """The question that `to_arrays` was made of."""
+        w, weights, step = arrays["w"], arrays["weights"], arrays.get("step")
+        return Question(w, weights, tuple(rest["want"]), step, rest["scale"], rest["n_free"])
+
+
+def answer(rows: LinearDomains, question: Question) -> Sums:
+    """The sums of one part.
+
+    Parameters
+    ----------
+    rows : LinearDomains
+        The part's own rows.
+    question : Question
+        What is asked, with the weights of this part's domains.
+
+    Returns
+    -------
+    dict of str to ndarray
+        An array for every name in `question.shapes`.
+
+    Examples
+    --------
+    >>> rows = LinearDomains([[0.0], [1.0]], [0, 1], ["a", "b"])
+    >>> found = answer(rows, Question(np.zeros(2), np.array([0.5, 0.5]), ("losses", "diagonal")))
+    >>> found["losses"].round(4).tolist(), found["diagonal"].tolist()
+    ([0.6931, 0.6931], [0.125, 0.25])
+    """
+    sums = _PartSums(rows, question)
+    return {name: getattr(sums, name)() for name in question.shapes}
+
+
+class _PartSums:
+    """The sums at one w, each a method of its name."""
+
+    def __init__(self, rows: LinearDomains, question: Question) -> None:
+        self.rows, self.question, self.here = rows, question, rows.at(question.w)
+        self.mixture = question.weights * rows.sizes  # then row i weighs c_i = Σ_k S_ik λ_k/m_k
+
+    def losses(self) -> Array:
+        return self.here.losses * self.rows.sizes
+
+    def jacobian(self) -> Array:
+        return self.here.jacobian() * self.rows.sizes[:, None]
+
+    def curvature(self) -> Array:
+        return self.here.hessian(self.mixture)[np.triu_indices(self.rows.n_parameters)]
+
+    def diagonal(self) -> Array:
+        return self.here.hessian_diagonal(self.mixture)
+
+    def product(self) -> Array:
+        return self.here.hessian_vector(self.mixture, self._step)
+
+    # -- of a proof ----------------------------------------------------------------------------
+
+    def conjugate(self) -> Array:
+        values = np.where(self._c > 0, self.rows.loss.conjugate(self._alpha, self.rows.y), 0.0)
+        return np.array([self._c @ values])
+
+    def slope(self) -> Array:
+        alpha, c = self._alpha, self._c
+        return self.rows.pull_back(alpha * (c if alpha.ndim == 1 else c[:, None]))
+
+    def pivot(self) -> Array:
+        c, p = self._c, self.here._curvature
+        if self.question.n_free == 0:
+            return np.zeros((0, 0))
+        return np.atleast_2d(c @ p if p.ndim == 1 else np.diag(c @ p) - p.T @ (c[:, None] * p))
+
+    @cached_property
+    def _c(self) -> Array:
+        return self.here._weights(self.mixture)
+
+    @cached_property
+    def _alpha(self) -> Array:
+        bent = self.here._bend(self.rows.scores(self._step))
+        return _inside(self.rows.loss, self.question.scale * (self.here.slope + bent), self.rows.y)
+
+    @property
+    def _step(self) -> Array:
+        if self.question.step is None:
+            raise InputError(
+                "question", f"wants {self.question.want} without a step", "give the direction"
+            )
+        return self.question.step
+
+    # -- once ----------------------------------------------------------------------------------
+
+    def penalized(self) -> Array:
+        """1 for every entry of w that the regulariser sees."""
+        return self.rows.penalized.astype(np.float64)
+
+    def scores(self) -> Array:
+        """K."""
+        return np.array([float(self.rows.n_scores)])
+
+    def squares(self) -> Array:
+        """Σ_i s_i x_ij² of the column of every entry of w, s_i = Σ_k S_ik."""
+        rows, s = self.rows, self._counts
+        squares = np.append((rows.X * rows.X).T @ s, [s.sum()] * rows.intercept)
+        return np.tile(squares, rows.n_scores)
+
+    def targets(self) -> Array:
+        """Σ_i s_i y_i and Σ_i s_i where y are numbers; zeros for classes."""
+        if self.rows.classes is not None:
+            return np.zeros(2)
+        return np.array([float(self._counts @ self.rows.y), float(self._counts.sum())])
+
+    @cached_property
+    def _counts(self) -> Array:
+        return np.asarray(self.rows.average.T @ self.rows.sizes)
+
+
+def _inside(loss: Loss, alpha: Array, y: NDArray[Any]) -> Array:
+    """α, moved to where ℓ* is finite."""
+    if isinstance(loss, Huber):
+        return np.clip(alpha, -loss.delta, loss.delta)
+    if not isinstance(loss, CrossEntropy):
+        return alpha
+    if alpha.ndim == 1:
+        return np.clip(alpha, -y, 1 - y)
+    target = np.eye(alpha.shape[1])[y]
+    p = np.maximum(alpha + target, 0.0)
+    p /= p.sum(axis=1, keepdims=True)
+    moved: Array = p - target
+    return moved

@@ -1,0 +1,267 @@
+"""The problem whose rows are in parts: every sum is the total of what the parts give.
+
+L_k(w) = (1/m_k) Σ_parts Σ_{i in domain k} ℓ_i(w), and so are the gradients, the curvature of a
+mixture, and the dual value of a proof. `Parts` asks all parts, adds up their answers in a fixed
+order, and is an oracle for `solve` and `certify`, as LinearDomains is. How the parts are reached
+(a loop, a cluster, a federation) is a function that it is given; what a part does is `answer`.
+
+Asking costs a round, so a question has what the solver will want next: the losses, the gradients,
+and, up to `dense_up_to` parameters, the curvature of the mixture that the solver named. Beyond, no
+D x D matrix is sent unless `hessian` is called: the solver has the diagonal and the gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anymix.errors import InputError
+from anymix.problem.linear import LinearDomains
+from anymix.problem.part_sums import ABOUT, BY_DOMAIN, LOOK, PROOF, Question, Sums, answer
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Ask = Callable[[Sequence[Question]], Sequence[Sums]]
+
+__all__ = ["Ask", "Look", "Parts"]
+
+
+class Parts:
+    """L_1(w), …, L_p(w) over the rows of all parts, known by their sums.
+
+    Parameters
+    ----------
+    ask : function
+        Takes a question for every part and gives their answers (`part_sums.answer`), all of them
+        and in the same order. Sums over some of the rows prove nothing about the others.
+    places : sequence of ndarray
+        places[i][j] is the number in 0..p−1 of the j-th domain of part i.
+    sizes : ndarray of shape (p,)
+        m_k, the rows of every domain over all parts.
+    n_parameters : int
+        D, the length of w.
+    center : ndarray of shape (p,), optional
+        The mixture whose curvature is asked for first; m̄ by default.
+    dense_up_to : int
+        The largest D for which curvatures of D(D+1)/2 numbers come with every answer.
+
+    Attributes
+    ----------
+    penalized : ndarray of bool, shape (D,)
+        Which entries of w the regulariser sees.
+    n_scores : int
+        Scores of one row: 1, or K for K ≥ 3 classes.
+    reach : ndarray of shape (D,)
+        √(mean of x_ij²) of the column that each entry of w multiplies; the largest |x_ij|, which
+        LinearDomains has here, is no sum.
+    has_blocks : bool
+        False: a Look has the diagonal of the Hessian, and no blocks of it.
+
+    Examples
+    --------
+    >>> import anymix as ax
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> domains = np.array(["a", "a", "b", "b"])
+    >>> halves = [ax.LinearDomains(X[i::2], y[i::2], domains[i::2], classes=[0, 1]) for i in (0, 1)]
+    >>> whole, parts = ax.LinearDomains(X, y, domains), Parts.of(halves)
+    >>> float(abs(parts.at([1.0, 0.5]).losses - whole.losses([1.0, 0.5])).max()) < 1e-12
+    True
+    >>> abs(ax.solve(parts).objective - ax.solve(whole).objective) < 2e-6
+    True
+    """
+
+    has_blocks = False
+
+    def __init__(
+        self,
+        ask: Ask,
+        places: Sequence[Indices],
+        sizes: Array,
+        n_parameters: int,
+        center: Array | None = None,
+        dense_up_to: int = 600,
+    ) -> None:
+        self._ask, self.places, self.sizes = ask, tuple(places), sizes
+        self.n_parameters, self.dense_up_to, self._n_free = n_parameters, dense_up_to, 0
+        zero, center = np.zeros(n_parameters), self.reference if center is None else center
+        sums = self.ask(zero, self._look + ABOUT, center)  # the solver begins there: no round lost
+        self._looks = [Look(self, zero, center, sums)]
+        self.penalized: NDArray[np.bool_] = sums["penalized"] > 0
+        self.n_scores = round(float(sums["scores"][0]) / len(self.places))
+        self._n_free = int(np.sum(~self.penalized))
+        self.reach: Array = np.sqrt(sums["squares"] / self.sizes.sum())
+        self._target, self._n_targets = sums["targets"]
+
+    @staticmethod
+    def of(parts: Sequence[LinearDomains], *, dense_up_to: int = 600) -> Parts:
+        """The total of parts that are all here, their domains sorted by name."""
+        names = np.unique(np.concatenate([part.domain_names for part in parts]))
+        places = [np.searchsorted(names, part.domain_names) for part in parts]
+        sizes = np.zeros(len(names))
+        for part, place in zip(parts, places, strict=True):
+            sizes[place] += part.sizes
+
+        def ask(questions: Sequence[Question]) -> list[Sums]:
+            return [answer(part, q) for part, q in zip(parts, questions, strict=True)]
+
+        return Parts(ask, places, sizes, parts[0].n_parameters, dense_up_to=dense_up_to)
+
+    # -- what the solver asks about the problem ------------------------------------------------
+
+    @property
+    def n_domains(self) -> int:
+        """Number p of domains."""
+        return len(self.sizes)
+
+    @property
+    def reference(self) -> Array:
+        """m̄ = m_k / m, the mixture of the rows themselves, (p,)."""
+        return self.sizes / float(self.sizes.sum())
+
+    @cached_property
+    def loss_scale(self) -> float:
+        """As in LinearDomains: the worst loss of the mean target, at most 1; 1 for classes."""
+        if self._n_targets == 0:
+            return 1.0
+        least = 1e-16 * float(self._looks[0].losses.max())
+        mean = self.at(np.where(self.penalized, 0.0, self._target / self._n_targets))
+        return min(1.0, max(float(mean.losses.max()), least) or 1.0)
+
+    def at(self, w: ArrayLike) -> Look:
+        """What the parts say about w; the first answer and the latest ones are kept."""
+        w = np.asarray(w, dtype=np.float64)
+        if w.shape != (self.n_parameters,) or not np.all(np.isfinite(w)):
+            raise InputError("w", f"is {w}", f"give {self.n_parameters} finite numbers")
+        for look in self._looks:
+            if np.array_equal(look.w, w):
+                return look
+        return self.look(w, self._looks[-1].mixture)
+
+    def look(self, w: Array, mixture: Array) -> Look:
+        """Ask about w; in narrow problems with the curvature of this mixture."""
+        look = Look(self, w, mixture, self.ask(w, self._look, mixture))
+        self._looks = [self._looks[0], *self._looks[1:][-2:], look]
+        return look
+
+    @property
+    def _look(self) -> tuple[str, ...]:
+        return (*LOOK, "curvature") if self.n_parameters <= self.dense_up_to else LOOK
+
+    # -- one round -----------------------------------------------------------------------------
+
+    def ask(
+        self,
+        w: Array,
+        want: tuple[str, ...],
+        mixture: Array,
+        step: Array | None = None,
+        scale: float = 1.0,
+    ) -> Sums:
+        """The sums over all parts, added in the order of the parts, so that rounding is the same.
+
+        Parameters
+        ----------
+        w, step : ndarray of shape (D,)
+            The point, and the direction for the sums that have one.
+        want : tuple of str
+            The names of the sums, see `part_sums`.
+        mixture : ndarray of shape (p,)
+            λ, whose λ_k/m_k weigh the rows.
+        scale : float
+            See `part_sums.Question`.
+
+        Returns
+        -------
+        dict of str to ndarray
+            The total for every name wanted.
+        """
+        weights = mixture / self.sizes  # λ_k / m_k
+        own = [weights[place] for place in self.places]
+        questions = [Question(w, a, want, step, scale, self._n_free) for a in own]
+        whole = Question(w, np.ones(self.n_domains), want, step, scale, self._n_free)
+        total = {name: np.zeros(shape) for name, shape in whole.shapes.items()}
+        for place, sums in zip(self.places, self._ask(questions), strict=True):
+            for name, value in sums.items():
+                total[name][place if name in BY_DOMAIN else ...] += value
+        return total
+
+
+class Look:
+    """The sums of all parts at one w; what else is asked for there costs another round.
+
+    Parameters
+    ----------
+    parts : Parts
+        Whom to ask for more.
+    w : ndarray of shape (D,)
+        The point.
+    mixture : ndarray of shape (p,)
+        λ, whose curvature is among the sums if any is.
+    sums : dict of str to ndarray
+        What is known.
+    """
+
+    def __init__(self, parts: Parts, w: Array, mixture: Array, sums: Sums) -> None:
+        self.parts, self.w, self.mixture = parts, w, mixture
+        self.losses: Array = sums["losses"] / parts.sizes
+        self._jacobian: Array = sums["jacobian"] / parts.sizes[:, None]
+        self._triangle: Array | None = sums.get("curvature")
+
+    def jacobian(self) -> Array:
+        """Row k is ∇L_k, (p, D)."""
+        return self._jacobian
+
+    def gradient(self, mixture: Array) -> Array:
+        """∇ Σ λ_k L_k, (D,)."""
+        return self._jacobian.T @ mixture
+
+    def hessian(self, mixture: Array, n_rows: int | None = None) -> Array:
+        """∇² Σ λ_k L_k, (D, D); another round, unless it is of the mixture that was named.
+
+        Of all rows: `n_rows`, which lets LinearDomains take fewer, is of no use here.
+        """
+        if self._triangle is None or not np.array_equal(mixture, self.mixture):
+            self.mixture = mixture
+            self._triangle = self.parts.ask(self.w, ("curvature",), mixture)["curvature"]
+        D = len(self.w)
+        hessian = np.zeros((D, D))
+        hessian[np.triu_indices(D)] = self._triangle
+        return hessian + np.triu(hessian, 1).T
+
+    def hessian_diagonal(self, mixture: Array) -> Array:
+        """The diagonal of the Hessian, (D,); another round."""
+        return self.parts.ask(self.w, ("diagonal",), mixture)["diagonal"]
+
+    def hessian_vector(self, mixture: Array, v: Array) -> Array:
+        """∇² Σ λ_k L_k · v, (D,); another round."""
+        return self.parts.ask(self.w, ("product",), mixture, v)["product"]
+
+    def moved(self, step: Array, t: float = 1.0, mixture: Array | None = None) -> Look:
+        """At w + t·step, in narrow problems with the curvature of the mixture: one round."""
+        return self.parts.look(self.w + t * step, self.mixture if mixture is None else mixture)
+
+    def dual(
+        self, mixture: Array, step: Array | None = None, scale: float = 1.0
+    ) -> tuple[float, Array]:
+        """As in Evaluation: Σ λ_k L_k(w') ≥ value + ⟨v, w'⟩ for every w'.
+
+        Without a step it is the tangent here, known without a round. With one it costs a round:
+        a Newton step has Σ c_i α_i = 0 among its equations, which a bound needs where intercepts
+        are free. Any other step is mended: τ added to its intercepts adds ℓ''_i τ to the α_i, so
+        τ = −(Σ c_i ℓ''_i)⁻¹ Σ c_i α_i, and the parts are asked again.
+        """
+        if step is None:
+            v = scale * self.gradient(mixture)
+            return scale * float(mixture @ self.losses) - float(v @ self.w), v
+        free, rounding = ~self.parts.penalized, 1e-13 * np.sqrt(2 * float(mixture @ self.losses))
+        for _ in range(3):  # more than once for rounding, and where α was at the edge of ℓ*
+            sums = self.parts.ask(self.w, PROOF, mixture, step, scale)
+            v = sums["slope"]
+            if np.max(np.abs(v[free]), initial=0.0) <= rounding:
+                break
+            step = step.copy()
+            step[free] -= np.linalg.lstsq(sums["pivot"], v[free] / scale)[0]
+        return -float(sums["conjugate"][0]), v
