@@ -82,7 +82,7 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
     "missing column": (b"x,d,why\n1,a,b\n", "has no column 'y'"),
     "one domain": (GOOD.replace(",b,", ",a,").encode(), "one domain only, 'a'; name a domain"),
     "constant target": (GOOD.replace(",n\n", ",y\n").encode(), "is constant (y)"),
-    "not UTF-8": (GOOD.replace("b", "ü").encode("latin-1"), "--encoding latin-1"),
+    "not UTF-8": (GOOD.replace("b", "ü").encode("latin-1"), "latin-1, or convert it"),
     "ragged": (GOOD.encode() + b"1,a\n", "line 26: 2 fields, but the header has 3; correct"),
     "lonely domain": (GOOD.encode() + b"1,c,y\n", "'c' has too few rows to fit some and hold"),
 }

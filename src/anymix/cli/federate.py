@@ -16,9 +16,9 @@ from anymix.errors import InputError
 __all__ = ["run_federation"]
 
 OPTIONS: Names = {
+    "app": ("--app", None),
     "engine": ("--engine", None),
-    "folder": ("--app", None),
-    "run_config": ("--run-config", None),
+    "run-config": ("--run-config", None),
 }
 
 
@@ -58,7 +58,9 @@ def run_federation(
     try:
         from anymix.flower.attendance import MissingClientsError
         from anymix.flower.engines import federate, read_overrides
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("anymix"):  # a fault of ours, not a missing package
+            raise
         raise InputError("federate", "needs Flower", "pip install 'anymix[flower]'") from None
     shown = not (quiet or as_json)
     with steps(shown) as step, in_options(OPTIONS):
