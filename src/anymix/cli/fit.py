@@ -34,7 +34,7 @@ FEW_ROWS = (
     "raise --gamma (auto chooses it), take a smaller set of --mixtures, or put small domains "
     "together with --min-rows"
 )
-ADVICE = {"ConvergenceWarning": "raise --gamma", "OverfitWarning": FEW_ROWS}
+ADVICE = {"ConvergenceWarning": "raise --gamma"}
 
 
 class Task(StrEnum):

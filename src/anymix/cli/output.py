@@ -46,9 +46,17 @@ def steps(shown: bool, advice: Mapping[str, str] | None = None) -> Iterator[Call
         typer.echo(f"note: {note}", err=True)
 
 
-def print_json(result: Mapping[str, Any]) -> None:
-    """Print a result for machines."""
-    typer.echo(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False))
+def print_json(result: Mapping[str, Any], *, allow_nan: bool = True) -> None:
+    """Print a result for machines.
+
+    Parameters
+    ----------
+    result : mapping
+        What can be written as JSON.
+    allow_nan : bool
+        Whether a number may be missing; Python reads NaN, other readers of JSON may not.
+    """
+    typer.echo(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=allow_nan))
 
 
 def print_result(
@@ -78,7 +86,7 @@ def print_result(
         Print for machines.
     """
     if as_json:
-        print_json(found.to_dict() | training | {"files": files, "notes": notes})
+        print_json(found.to_dict() | training | {"files": files, "notes": notes}, allow_nan=False)
     if not shown:
         return
     console = Console(highlight=False)
