@@ -136,7 +136,7 @@ def write_report(path: Path, audits: Any, title: str, estimator: Any, notes: lis
     -------
     str
     """
-    from anymix.reporting.pages import report
+    from anymix.reporting import report
 
     training = {}
     if estimator is not None:
