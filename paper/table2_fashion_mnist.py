@@ -4,6 +4,9 @@ Shirts look like the other two, so the ordinary model (Û) leaves most of its er
 agnostic model spreads the errors: better on shirts, hardly worse overall.
 
     python paper/table2_fashion_mnist.py [--runs 50]
+
+If the address of the data does not answer, `anymix data fetch fashion --allow-apt` gets them from a
+Debian package first.
 """
 
 from argparse import ArgumentParser

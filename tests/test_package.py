@@ -33,7 +33,7 @@ def run_python(code: str) -> str:
 
 
 def test_every_public_name_works_without_the_extras() -> None:
-    run_python(BLOCK_EXTRAS + "from anymix import *; import anymix.cli.commands")
+    run_python(BLOCK_EXTRAS + "from anymix import *; import anymix.cli")
 
 
 def test_the_block_used_above_blocks() -> None:

@@ -1,5 +1,9 @@
-"""The `anymix` command."""
+"""The `anymix` command: what people type, and what is printed. The work is done elsewhere.
 
-from anymix.cli.commands import app, main
+Nothing here imports the rest of the library before it is needed, so that help and refusals come at
+once.
+"""
+
+from anymix.cli.program import app, main
 
 __all__ = ["app", "main"]

