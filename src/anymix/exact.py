@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.linalg import cho_solve, eigh, solve_triangular
 
-from anymix.certificates import Certificate, Here, Objective, Oracle, damped_cholesky, newton_step
+from anymix.certificates import Certificate, Here, Objective, Oracle, damped_cholesky, sharper_lower
 from anymix.domains import Evaluation, LinearDomains
 from anymix.mixtures import MixtureSet
 from anymix.penalties import DirichletPrior
@@ -109,8 +109,10 @@ def solve(
     >>> agnostic.certificate.gap < 1e-6
     True
     """
-    objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior)
     _check_solver_input(problem, tol, max_iter)
+    if isinstance(problem, LinearDomains):
+        problem = problem.merged()
+    objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior)
     with _progress(verbose) as watch:
         return _solve(problem, objective, tol, start, max_iter, watch)
 
@@ -135,8 +137,6 @@ def _solve(
     max_iter: int,
     watch: Callable[[Record], None],
 ) -> Solution:
-    if isinstance(problem, LinearDomains):
-        problem = problem.merged()
     tol *= problem.loss_scale
     if objective.norm == "plain" and objective.gamma > 0:
         objective = replace(objective, smoothing=0.01 * tol / objective.gamma)
@@ -252,7 +252,7 @@ def _certified(
     tried = np.inf  # the decrease expected when a proof was last tried
     for at in iterates:
         n_iter, there, upper = len(history) + 1, at.there, at.upper
-        small = max(tol, 1e-13 * abs(at.upper))  # no gap is smaller than rounding
+        small = max(tol, objective.resolution(there))  # no gap is smaller than rounding
         close = abs(at.upper - at.model) <= 3 * small and at.expected <= 0.25 * tried
         if close or there is at.here or (n_iter == max_iter and not proof.size):
             bound, tried = _lower(objective, at, small), at.expected
@@ -284,10 +284,12 @@ def _lower(objective: Objective, at: _Iterate, small: float) -> float:
     of another iteration.
     """
     here, step = at.here, at.step
-    if not isinstance(here, Evaluation):  # far away, a step is cheap and a look at the rows is not
-        return objective.lower(at.there, at.mixture, newton_step(objective, at.there, at.mixture))
-    if (at.there is here or objective.gamma == 0) and len(step) <= MOST_DENSE:
-        return objective.lower(here, at.mixture, newton_step(objective, here, at.mixture))
+    if objective.gamma == 0 and len(step) > MOST_DENSE:
+        return objective.lower(at.there, at.mixture)
+    if objective.gamma == 0 or not isinstance(here, Evaluation):
+        return sharper_lower(objective, at.there, at.mixture)  # far away, a step costs no look
+    if at.there is here and len(step) <= MOST_DENSE:
+        return sharper_lower(objective, here, at.mixture)
     if at.refine is not None:
         g = at.gradient + here.hessian_vector(at.mixture, step)
         g += objective.regularizer_gradient(here.w + step)

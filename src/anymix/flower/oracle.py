@@ -9,6 +9,7 @@ prove nothing about the rest: a round needs an answer of every client.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -18,10 +19,12 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import ArrayLike, NDArray
 
+from anymix.domains import Dual
 from anymix.exact import Record
+from anymix.floors import UNIT, Sums, absorbed, floor, rounding_of
 from anymix.flower.messages import SOLVE, Arrays, Settings, exchange, n_bytes, pack, unpack
 from anymix.flower.roster import Roster, find_members
-from anymix.flower.sums import Shapes, shapes_of
+from anymix.flower.sums import POWER, Shapes, shapes_of
 
 Array = NDArray[np.float64]
 
@@ -52,8 +55,11 @@ class Clients:
         sums = self.ask(zero, center, about=True)  # the solver starts there, so it costs no round
         self._looks = [Look(self, zero, center, sums)]
         self.penalized: NDArray[np.bool_] = sums["penalized"] > 0
-        self.n_scores = max(1, int(np.sum(~self.penalized)))  # each has its intercept
-        self.reach = np.sqrt(sums["squares"] / self.sizes.sum())  # a sum, where a maximum is none
+        n_rows, n_scores, room = sums["kind"]
+        self.n_scores = round(float(n_scores) / len(self.members))
+        self.room = float(room) / len(self.members)
+        self.rounding = rounding_of(float(n_rows))
+        self.reach = sums["powers"] ** (1 / POWER)  # at least the largest |x_ij|
         self._target, self._n_targets = sums["targets"]
 
     @property
@@ -231,16 +237,53 @@ class Look:
         """At w + t·step, with the curvature of the mixture: one round."""
         return self.clients.look(self.w + t * step, self.mixture if mixture is None else mixture)
 
-    def dual(
-        self, mixture: Array, step: Array | None = None, scale: float = 1.0
-    ) -> tuple[float, Array]:
+    def dual(self, mixture: Array, step: Array | None = None, scale: float = 1.0) -> Dual:
         """As in Evaluation: Σ λ_k L_k(w') ≥ value + ⟨v, w'⟩ for every w'.
 
         Without a step it is the tangent here, known without a round. The Newton step has
-        Σ c_i α_i = 0 among its equations, which a bound needs where intercepts are free.
+        Σ c_i α_i = 0 among its equations; what rounding leaves of that is taken up by the rows.
         """
+        clients, loss = self.clients, float(mixture @ self.losses)
         if step is None:
             v = scale * self.gradient(mixture)
-            return scale * float(mixture @ self.losses) - float(v @ self.w), v
-        sums = self.clients.ask(self.w, mixture, step, scale)
-        return -float(sums["conjugate"][0]), sums["slope"]
+            error = clients.rounding * math.sqrt(2 * max(loss, 0.0)) * clients.reach
+            lost = clients.rounding * loss + float(error @ np.abs(self.w))
+            return Dual(scale * loss - float(v @ self.w) - lost, v, error)
+        sums = clients.ask(self.w, mixture, step, scale)
+        total, size, slope = sums["conjugate"]
+        value = -float(total) - clients.rounding * float(size)
+        classes = clients._n_targets == 0
+        error = clients.rounding * float(slope) + 4 * clients.n_scores * UNIT * classes
+        error = error * clients.reach
+        dual = Dual(value, sums["slope"], error)
+        free = ~clients.penalized
+        if scale < 0.5 or not free.any():
+            return dual
+        done = absorbed(
+            dual.v,
+            error,
+            self.hessian(mixture),
+            free,
+            self.w + step,
+            clients.rounding,
+            clients.room,
+            float(slope) * (1 - scale) + 2.0 * classes,
+        )
+        return dual if done is None else Dual(value - done[0], *done[1:])
+
+    def floor(self, mixture: Array) -> float:
+        """As in Evaluation; clients are not asked whether columns depend on each other exactly."""
+        clients = self.clients
+        return floor(
+            Sums(
+                value=float(mixture @ self.losses),
+                gradient=self.gradient(mixture),
+                hessian=self.hessian(mixture),
+                reach=clients.reach,
+                length=float(np.abs(self.w) @ clients.reach),
+                rounding=clients.rounding,
+                room=clients.room,
+                n_scores=clients.n_scores,
+                vanishes=lambda u: False,
+            )
+        )

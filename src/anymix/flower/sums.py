@@ -9,23 +9,23 @@ domains. With c_i = Σ_k S_ik λ_k/m_k and D = len(w) it returns
 
 or, sent a step s as well, for a certificate, with α_i = ℓ'_i + ℓ''_i ⟨s, (x_i, 1)⟩,
 
-    conjugate   Σ_i c_i ℓ*(α_i)                                               1 number
+    conjugate   Σ_i c_i ℓ*(α_i), Σ_i c_i |ℓ*(α_i)|, Σ_i c_i |α_i|              3 numbers
     slope       Σ_i c_i α_i (x_i, 1)                                          D numbers
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.domains import Evaluation, LinearDomains
+from anymix.domains import Evaluation, LinearDomains, _weighted_size
 from anymix.flower.messages import Arrays, Settings
 from anymix.losses import CrossEntropy, Huber, Loss
 
 Array = NDArray[np.float64]
 Shapes = dict[str, tuple[int, ...]]
+
+POWER = 8  # (Σ_i |x_ij|⁸)^(1/8) is at least the largest |x_ij|, and a sum
 
 __all__ = ["Shapes", "answer", "shapes_of"]
 
@@ -48,49 +48,63 @@ def answer(rows: LinearDomains, arrays: Arrays, settings: Settings) -> Arrays:
 def _proof(here: Evaluation, mixture: Array, step: Array, scale: float) -> Arrays:
     """Σ c_i ℓ*(α_i) and Σ c_i α_i (x_i, 1)."""
     rows, c = here.problem, here._weights(mixture)
-    alpha = scale * (here.slope + here._bend(rows.scores(step)))
-    alpha = _inside(rows.loss, alpha, rows.y)
+    alpha = here.slope + here._bend(_short(rows.scores(step), here))
+    alpha = scale * _inside(rows.loss, alpha, rows.y)
     conjugate = np.where(c > 0, rows.loss.conjugate(alpha, rows.y), 0.0)
     return {
-        "conjugate": np.array([c @ conjugate]),
+        "conjugate": np.array([c @ conjugate, c @ np.abs(conjugate), _weighted_size(c, alpha)]),
         "slope": rows.pull_back(alpha * (c if alpha.ndim == 1 else c[:, None])),
     }
 
 
+def _short(u: Array, here: Evaluation) -> Array:
+    """A change u of the scores, cut where ℓ' + ℓ''u would leave the domain of ℓ*."""
+    if not isinstance(here.problem.loss, CrossEntropy):
+        return u
+    if u.ndim == 1:
+        return np.clip(u, -0.5, 0.5)
+    u = u - np.einsum("ik,ik->i", here._curvature, u)[:, None]
+    longest = np.abs(u).max(axis=1, keepdims=True)
+    return u * np.minimum(1.0, 0.5 / np.maximum(longest, 0.5))
+
+
 def _inside(loss: Loss, alpha: Array, y: NDArray[Any]) -> Array:
-    """α, moved to where ℓ* is finite."""
-    if isinstance(loss, Huber):
-        return np.clip(alpha, -loss.delta, loss.delta)
-    if not isinstance(loss, CrossEntropy):
+    """α, moved to where ℓ* is finite and has room around it."""
+    if isinstance(loss, CrossEntropy):  # but for rounding it is there
+        if alpha.ndim == 1:
+            return np.clip(alpha, -y, 1 - y)
+        target = np.eye(alpha.shape[1])[y]
+        p = np.maximum(alpha + target, 0.0)
+        p /= p.sum(axis=1, keepdims=True)
+        moved: Array = p - target
+        return moved
+    if not isinstance(loss, Huber):
         return alpha
-    if alpha.ndim == 1:
-        return np.clip(alpha, -y, 1 - y)
-    target = np.eye(alpha.shape[1])[y]
-    p = np.maximum(alpha + target, 0.0)
-    p /= p.sum(axis=1, keepdims=True)
-    moved: Array = p - target
-    return moved
+    most = loss.delta - loss.room
+    return np.where(np.abs(alpha) > loss.delta, np.clip(alpha, -most, most), alpha)
 
 
 def _about(rows: LinearDomains) -> Arrays:
-    """Σ_i s_i x_ij² of every column, and (Σ_i s_i y_i, Σ_i s_i) where y are numbers."""
+    """Σ_i x_ij⁸ of every column, (Σ_i s_i y_i, Σ_i s_i) where y are numbers, rows and the loss."""
     s = rows.average.T @ rows.sizes  # (n,): how often a row counts, over all domains
-    squares = np.append((rows.X * rows.X).T @ s, [s.sum()] * rows.intercept)
+    counts = (s > 0).astype(np.float64)
+    powers = np.append((abs(rows.X) ** POWER).T @ counts, [counts.sum()] * rows.intercept)
     targets = [0.0, 0.0] if rows.classes is not None else [float(s @ rows.y), float(s.sum())]
     return {
         "penalized": rows.penalized.astype(np.float64),
-        "squares": np.tile(squares, rows.n_scores),
+        "powers": np.tile(powers, rows.n_scores),
         "targets": np.array(targets),
+        "kind": np.array([rows.n_rows, rows.n_scores, min(rows.loss.room, 1e300)]),
     }
 
 
 def shapes_of(p: int, D: int, weighs: bool, proof: bool, about: bool) -> Shapes:
     """The arrays of a good answer from a client with p domains."""
     if proof:
-        return {"conjugate": (1,), "slope": (D,)}
+        return {"conjugate": (3,), "slope": (D,)}
     shapes: Shapes = {"losses": (p,), "jacobian": (p, D)}
     if weighs:  # rows without weight have no curvature to tell
         shapes["curvature"] = (D * (D + 1) // 2,)
     if about:
-        shapes |= {"penalized": (D,), "squares": (D,), "targets": (2,)}
+        shapes |= {"penalized": (D,), "powers": (D,), "targets": (2,), "kind": (3,)}
     return shapes
