@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from anymix.conditioning import conditioned
 from anymix.domains import Dual, LinearDomains
 from anymix.mixtures import MixtureSet, Simplex
 from anymix.penalties import Chi2Penalty, DirichletPrior
@@ -362,15 +363,28 @@ def certify(
     if lam.shape != (problem.n_domains,) or not objective.mixtures.contains(lam, tol=1e-8):
         raise ValueError(f"mixture is not in {objective.mixtures!r}; project it first")
     lam = objective.mixtures.project(lam)  # the proof is for a member, not for one up to rounding
-    here = problem.at(w)
+    inside = conditioned(problem) if w_radius is None else None
+    if inside is None:
+        return _certificate(problem, objective, problem.at(w), lam, w_radius)
+    o, w = objective, problem.at(w).w
+    options = inside.options(o.gamma, o.mu, o.norm, o.offsets, o.prior)
+    inner = Objective.of(inside.problem, o.mixtures, *options)
+    here = inside.problem.at(inside.inward(w))
+    found = _certificate(inside.problem, inner, here, lam, None)
+    return Certificate(found.upper * inside.unit, found.lower * inside.unit)
+
+
+def _certificate(
+    problem: Oracle, objective: Objective, here: Here, mixture: Array, w_radius: float | None
+) -> Certificate:
     if w_radius is not None and not (isinstance(w_radius, Real) and w_radius >= 0):
         raise ValueError(f"w_radius is {w_radius!r}; give a number ≥ 0, or None for all models")
     if w_radius is not None and np.linalg.norm(here.w) > w_radius * (1 + 1e-12):
         raise ValueError(
             f"w has length {np.linalg.norm(here.w)} but w_radius is {w_radius}; shorten w first"
         )
-    lower = objective.lower(here, lam, None, w_radius)
+    lower = objective.lower(here, mixture, None, w_radius)
     smooth = not isinstance(problem, LinearDomains) or problem.loss.is_smooth
     if smooth and problem.n_parameters <= 3000:
-        lower = max(lower, sharper_lower(objective, here, lam, w_radius))
+        lower = max(lower, sharper_lower(objective, here, mixture, w_radius))
     return Certificate(objective.upper(here), lower)

@@ -577,29 +577,40 @@ class Evaluation:
             alpha = self._bend(self._along(step))
             alpha += self.slope
             alpha = _scaled(self._balanced(alpha, c), scale)
-            total, size = self._conjugates(c, alpha)
+            total, size = self.conjugates(c, alpha)
             if np.isfinite(total):
                 return self._dual_at(c, alpha, total, size)
         alpha = _scaled(self._centred_slope(c), scale)
-        return self._dual_at(c, alpha, *self._conjugates(c, alpha))
+        return self._dual_at(c, alpha, *self.conjugates(c, alpha))
 
     def _dual_at(self, c: Array, alpha: Array, total: float, size: float) -> Dual:
         """The bound that α proves, Σ c_i ℓ*(α_i) being `total`; what rounding may do is charged."""
         problem = self.problem
-        lost = 4 * problem.n_scores * UNIT * float(c.sum()) * problem.loss.takes_classes
-        # (for classes ℓ* was taken at P = α + y, whose rounding moves α)
-        slope = _weighted_size(c, alpha)
         donor = self._donor(c, alpha) if problem.intercept else 0
         given, weight = alpha[donor].copy(), float(c[donor])
-        v, rounding = self._pulled_back(c, alpha)
-        error = (rounding * slope + lost) * problem.reach + UNIT * np.abs(v)
+        v, error = self.slopes(c, alpha)
         dual = Dual(-total - problem.rounding * size, v, error)
         return self._without_intercepts(dual, donor, given, weight) if problem.intercept else dual
 
-    def _pulled_back(self, c: Array, alpha: Array) -> tuple[Array, float]:
-        """Σ c_i α_i (x_i, 1) and its relative error; few rows are added up with more digits."""
+    def slopes(self, c: Array, alpha: Array, *, dual: bool = True) -> tuple[Array, Array]:
+        """Σ c_i α_i (x_i, 1) and what rounding may have done to it; c may be written over.
+
+        `dual` says that ℓ* is taken too: for classes at P = α + y, whose rounding moves α as well.
+        """
         problem = self.problem
-        if problem.n_rows * problem.n_parameters > 10**5:
+        slope = _weighted_sizes(c, alpha)  # (K,)
+        classes = dual and problem.loss.takes_classes
+        lost = 4 * problem.n_scores * UNIT * float(c.sum()) * classes
+        few = 4_000 if dual else 100_000  # numbers whose sums are worth more digits
+        v, rounding = self._pulled_back(c, alpha, few)
+        per_score = np.where(slope > 0, rounding * slope + lost, 0.0)
+        error = np.repeat(per_score, len(v) // len(slope)) * problem.reach + UNIT * np.abs(v)
+        return v, error
+
+    def _pulled_back(self, c: Array, alpha: Array, few: int) -> tuple[Array, float]:
+        """Σ c_i α_i (x_i, 1) and its relative error; few numbers are added up with more digits."""
+        problem = self.problem
+        if problem.n_rows * problem.n_parameters > few:
             return problem.pull_back(_scale_rows(alpha, c)), problem.rounding
         long = np.longdouble
         weighted = (alpha.T.astype(long) * c).reshape(problem.n_scores, -1)  # (K, n)
@@ -622,10 +633,11 @@ class Evaluation:
         return best
 
     def _room(self, alpha: Array, y: NDArray[Any]) -> Array:
-        """How far each row's α may move: for K scores, the smallest P."""
+        """How far each row's α may move: for K scores, the smallest P above 0."""
         if alpha.ndim == 1:
             return self.problem.loss.margin(alpha, y)
-        return np.asarray((alpha + np.eye(alpha.shape[1])[y]).min(axis=1))
+        P = alpha + np.eye(alpha.shape[1])[y]
+        return np.asarray(np.where(P > 0, P, np.inf).min(axis=1))
 
     def _without_intercepts(self, dual: Dual, i: int, alpha: Array, c: float) -> Dual:
         """The same bound with v = 0 for the intercepts, exactly: row i takes what is left of them.
@@ -636,7 +648,8 @@ class Evaluation:
         v, error = dual.v.reshape(K, -1).copy(), dual.error.reshape(K, -1).copy()
         r = np.abs(v[:, -1]) + error[:, -1]  # (K,)
         y = problem.y[i : i + 1]
-        room = self._room(alpha[None], y)[0]
+        p = np.atleast_1d(alpha) + (np.eye(K)[y[0]] if K > 1 else 0.0)
+        room = p if K > 1 else self._room(alpha[None], y)
         if not (c > 0 and np.all(2 * r <= c * room)):
             return dual
         if K == 1:
@@ -644,14 +657,14 @@ class Evaluation:
             up, down, here = problem.loss.conjugate(ends, np.repeat(y, 3))
             charge = c * max(float(up - here), float(down - here), 0.0)
         else:
-            p = alpha + np.eye(K)[y[0]]
-            charge = float(r @ (np.abs(np.log(p)) + 0.7))  # each P stays within half of itself
+            some = r > 0  # of these each P stays within half of itself
+            charge = float(r[some] @ (np.abs(np.log(p[some])) + 0.7))
         x = problem.X[[i]].toarray()[0] if sparse.issparse(problem.X) else problem.X[i]
         error[:, :-1] += np.outer(r, np.abs(x))
         v[:, -1] = error[:, -1] = 0.0
         return Dual(dual.value - charge, v.ravel(), error.ravel())
 
-    def _conjugates(self, c: Array, alpha: Array, chunk: int = 16384) -> tuple[float, float]:
+    def conjugates(self, c: Array, alpha: Array, chunk: int = 16384) -> tuple[float, float]:
         """Σ c_i ℓ*(α_i) and Σ c_i |ℓ*(α_i)|, in chunks that stay in cache; only rows with c_i > 0.
 
         The second tells what rounding may have done to the first.
@@ -706,9 +719,11 @@ class Evaluation:
 
     def _sums(self, mixture: Array, hessian: Array, room: float) -> Sums:
         problem = self.problem
+        gradient, error = self.slopes(self._weights(mixture), self.slope, dual=False)
         return Sums(
             value=float(mixture @ self.losses),
-            gradient=self.gradient(mixture),
+            gradient=gradient,
+            error=error,
             hessian=hessian,
             reach=problem.reach,
             length=float(np.abs(self.w) @ problem.reach),
@@ -839,12 +854,11 @@ def _scaled(v: Array, scale: float) -> Array:
     return v if scale == 1 else scale * v
 
 
-def _weighted_size(c: Array, alpha: Array, chunk: int = 16384) -> float:
-    """Σ c_i |α_i|, the largest |α| of K."""
-    total = 0.0
+def _weighted_sizes(c: Array, alpha: Array, chunk: int = 16384) -> Array:
+    """Σ c_i |α_i| of each score, (K,)."""
+    total = np.zeros(1 if alpha.ndim == 1 else alpha.shape[1])
     for start in range(0, len(c), chunk):
-        size = np.abs(alpha[start : start + chunk])
-        total += float(c[start : start + chunk] @ (size if size.ndim == 1 else size.max(axis=1)))
+        total += c[start : start + chunk] @ np.abs(alpha[start : start + chunk])
     return total
 
 

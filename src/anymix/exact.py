@@ -27,6 +27,7 @@ from scipy import sparse
 from scipy.linalg import cho_solve, eigh, solve_triangular
 
 from anymix.certificates import Certificate, Here, Objective, Oracle, damped_cholesky, sharper_lower
+from anymix.conditioning import Conditioned, conditioned
 from anymix.domains import Evaluation, LinearDomains
 from anymix.mixtures import MixtureSet
 from anymix.penalties import DirichletPrior
@@ -113,8 +114,16 @@ def solve(
     if isinstance(problem, LinearDomains):
         problem = problem.merged()
     objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior)
+    tol *= problem.loss_scale
+    inside = conditioned(problem)
     with _progress(verbose) as watch:
-        return _solve(problem, objective, tol, start, max_iter, watch)
+        if inside is None:
+            solution = _solve(problem, objective, tol, start, max_iter, watch)
+        else:
+            solution = _solve_inside(inside, objective, tol, start, max_iter, watch)
+    if not solution.converged:
+        _warn(solution, tol)
+    return solution
 
 
 def _check_solver_input(problem: Oracle, tol: float, max_iter: int) -> None:
@@ -137,15 +146,45 @@ def _solve(
     max_iter: int,
     watch: Callable[[Record], None],
 ) -> Solution:
-    tol *= problem.loss_scale
     if objective.norm == "plain" and objective.gamma > 0:
         objective = replace(objective, smoothing=0.01 * tol / objective.gamma)
     w, mixture = _start(problem, objective, start)
     iterates = _sqp(problem, objective, w, mixture)
-    solution = _certified(objective, iterates, tol, max_iter, watch)
-    if not solution.converged:
-        _warn(solution, tol)
-    return solution
+    return _certified(objective, iterates, tol, max_iter, watch)
+
+
+def _solve_inside(
+    inside: Conditioned,
+    objective: Objective,
+    tol: float,
+    start: Solution | ArrayLike | None,
+    max_iter: int,
+    watch: Callable[[Record], None],
+) -> Solution:
+    """The solution by way of the inner problem; its value is that of the w returned."""
+    o, unit = objective, inside.unit
+    options = inside.options(o.gamma, o.mu, o.norm, o.offsets, o.prior)
+    inner = Objective.of(inside.problem, o.mixtures, *options)
+    if isinstance(start, Solution):
+        start = replace(start, w=inside.inward(start.w))
+    elif start is not None:
+        start = inside.inward(np.asarray(start, dtype=np.float64))
+    found = _solve(inside.problem, inner, tol / unit, start, max_iter, watch)
+    w = inside.outward(found.w)
+    here = inside.problem.at(inside.inward(w))
+    upper, lower = inner.upper(here), found.certificate.lower
+    small = max(tol / unit, inner.resolution(here))
+    certificate = Certificate(upper * unit, lower * unit)
+    scaled = ("upper", "lower", "gap")
+    return replace(
+        found,
+        w=w,
+        domain_losses=here.losses * unit,
+        objective=certificate.upper,
+        certificate=certificate,
+        history=[{k: v * unit if k in scaled else v for k, v in r.items()} for r in found.history],
+        converged=upper - lower <= max(small, 2e-16 * abs(lower)),
+    )
 
 
 def _start(
@@ -560,7 +599,7 @@ def _warn(solution: Solution, tol: float) -> None:
         f"above tol {tol:.2e}; raise max_iter or tol, scale the features, or raise gamma "
         "(with gamma = 0 and separable data there is no best model)",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=3,
     )
 
 

@@ -49,8 +49,8 @@ class Sums:
     ----------
     value : float
         f(w) = Σ c_i ℓ_i.
-    gradient : ndarray of shape (D,)
-        g.
+    gradient, error : ndarray of shape (D,)
+        g, and what rounding may have done to it.
     hessian : ndarray of shape (D, D)
         M; for K scores, K x K blocks.
     reach : ndarray of shape (D,)
@@ -71,6 +71,7 @@ class Sums:
 
     value: float
     gradient: Array
+    error: Array
     hessian: Array
     reach: Array
     length: float
@@ -87,16 +88,17 @@ def floor(sums: Sums) -> float:
     if kept is None:
         return 0.0
     slope = math.sqrt(2 * max(sums.value, 0.0))  # Σ c_i |α_i| is at most this, for α² ≤ 2ℓ
-    moved = _move(sums, kept, sums.rounding * slope) if kept.size else (0.0, 0.0)
+    moved = _move(sums, kept) if kept.size else (0.0, 0.0)
     if moved is None or moved[1] > sums.room:
         return 0.0
     energy = moved[0]
     scores = (len(sums.reach) + 2) * UNIT * sums.length  # what rounding does to a score
-    lost = sums.rounding * sums.value + scores * slope + (scores + sums.kinks) * math.sqrt(energy)
+    lost = (sums.rounding + 64 * UNIT) * sums.value + scores * slope
+    lost += (scores + sums.kinks) * math.sqrt(energy)
     return max(0.0, sums.value - 0.7 * energy - lost)
 
 
-def _move(sums: Sums, kept: NDArray[np.intp], error: float) -> tuple[float, float] | None:
+def _move(sums: Sums, kept: NDArray[np.intp]) -> tuple[float, float] | None:
     """Bounds of ⟨g, M⁻¹g⟩ and max_i |⟨x̃_i, M⁻¹g⟩| over the columns kept.
 
     In the unit of its diagonal, M is S, known up to `rounding` in every entry: |Σ c h x_j x_k| is
@@ -111,7 +113,7 @@ def _move(sums: Sums, kept: NDArray[np.intp], error: float) -> tuple[float, floa
     g, reach = sums.gradient[kept] / scale, sums.reach[kept] / scale
     y = cho_solve(cho_factor(S, lower=True), g)
     rest = float(np.linalg.norm(g - S @ y)) + doubt * float(np.linalg.norm(y))
-    rest += error * float(np.linalg.norm(reach))
+    rest += float(np.linalg.norm(sums.error[kept] / scale))
     energy = (math.sqrt(max(float(y @ S @ y), 0.0)) + rest / math.sqrt(least)) ** 2
     furthest = float(reach @ np.abs(y)) + float(np.linalg.norm(reach)) * rest / least
     return energy * (1 + 1e-6), furthest
@@ -167,26 +169,26 @@ def absorbed(
     """What it costs to make v exactly 0 where w is free: (charge, v, error), or None if it cannot.
 
     v = Σ c_i α_i x̃_i with α_i = ℓ' + ℓ'' u_i, u_i = ⟨x̃_i, step⟩ cut to ±½, or that times a number
-    in [½, 1]; `point` is w + step, and `bent` bounds |ℓ*'(α_i) − z_i − u_i|. As in `floor` the α move by
-    h_i ⟨x̃_i, s⟩ with s = M⁻¹r on the free entries, r being what is left of v there. That changes
-    Σ c_i ℓ*(α_i) by ⟨point, Σ c_i δα_i x̃_i⟩ up to the difference of ℓ*'(α_i) and z_i + u_i, and the
-    other entries of v by at most √(M_jj ⟨r, s⟩).
+    in [½, 1]; `point` is w + step, and `bent` bounds |ℓ*'(α_i) − z_i − u_i|. As in `floor` the α
+    move by h_i ⟨x̃_i, s⟩ with s = M⁻¹r on the free entries, r being what is left of v there. That
+    changes Σ c_i ℓ*(α_i) by ⟨point, Σ c_i δα_i x̃_i⟩ up to the difference of ℓ*'(α_i) and z_i + u_i,
+    and the other entries of v by at most √(M_jj ⟨r, s⟩).
     """
-    r = (np.abs(v) + error)[free]
-    few = np.flatnonzero(free)[: max(1, int(free.sum()) - 1)]  # of K intercepts one is not needed
+    r = np.where(free, np.abs(v) + error, 0.0)
+    few = np.flatnonzero(r)[: max(1, np.count_nonzero(r) - 1)]  # of K intercepts one is implied
     M = hessian[np.ix_(few, few)]
     diagonal = np.diag(M)
     if not np.all(diagonal > 0):
         return None
     scale = np.sqrt(diagonal)
-    least = float(eigvalsh(M / np.outer(scale, scale))[0]) - 2 * len(few) * rounding
+    least = float(eigvalsh(M / np.outer(scale, scale))[0]) - len(few) * (2 * rounding + 1e-9)
     if least <= 0:
         return None
-    left = float(np.linalg.norm(r[: len(few)] / scale))
+    left = float(np.linalg.norm(r[few] / scale))
     energy = left**2 / least
     if math.sqrt(float(np.sum(1 / diagonal))) * left / least > 0.5 * room:
         return None
     others = np.where(free, 0.0, np.sqrt(np.maximum(np.diag(hessian), 0.0) * energy) * 1.01)
-    charge = float(np.abs(point)[free] @ r) + float(np.abs(point) @ others)
+    charge = float(np.abs(point) @ (r + others))
     charge += bent * math.sqrt(energy) + 16 * energy
     return charge, np.where(free, 0.0, v), np.where(free, 0.0, error + others)

@@ -129,6 +129,8 @@ class Clients:
                     sums[name][rows] += value
                 else:
                     sums[name] = sums.get(name, 0.0) + value
+                if name == "slope":  # what adding them up may lose
+                    sums["slope sizes"] = sums.get("slope sizes", 0.0) + np.abs(value)
         return sums
 
     def _round(
@@ -250,11 +252,10 @@ class Look:
             lost = clients.rounding * loss + float(error @ np.abs(self.w))
             return Dual(scale * loss - float(v @ self.w) - lost, v, error)
         sums = clients.ask(self.w, mixture, step, scale)
-        total, size, slope = sums["conjugate"]
+        total, size = sums["conjugate"]
         value = -float(total) - clients.rounding * float(size)
-        classes = clients._n_targets == 0
-        error = clients.rounding * float(slope) + 4 * clients.n_scores * UNIT * classes
-        error = error * clients.reach
+        slope = math.sqrt(2 * max(loss, 0.0)) + 1.0 * (clients._n_targets == 0)
+        error = sums["error"] + (len(clients.members) + 1) * UNIT * sums["slope sizes"]
         dual = Dual(value, sums["slope"], error)
         free = ~clients.penalized
         if scale < 0.5 or not free.any():
@@ -267,17 +268,18 @@ class Look:
             self.w + step,
             clients.rounding,
             clients.room,
-            float(slope) * (1 - scale) + 2.0 * classes,
+            slope * (1 - scale) + 2.0 * (clients._n_targets == 0),
         )
         return dual if done is None else Dual(value - done[0], *done[1:])
 
     def floor(self, mixture: Array) -> float:
         """As in Evaluation; clients are not asked whether columns depend on each other exactly."""
-        clients = self.clients
+        clients, loss = self.clients, float(mixture @ self.losses)
         return floor(
             Sums(
-                value=float(mixture @ self.losses),
+                value=loss,
                 gradient=self.gradient(mixture),
+                error=clients.rounding * math.sqrt(2 * max(loss, 0.0)) * clients.reach,
                 hessian=self.hessian(mixture),
                 reach=clients.reach,
                 length=float(np.abs(self.w) @ clients.reach),

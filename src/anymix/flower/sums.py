@@ -9,16 +9,19 @@ domains. With c_i = Σ_k S_ik λ_k/m_k and D = len(w) it returns
 
 or, sent a step s as well, for a certificate, with α_i = ℓ'_i + ℓ''_i ⟨s, (x_i, 1)⟩,
 
-    conjugate   Σ_i c_i ℓ*(α_i), Σ_i c_i |ℓ*(α_i)|, Σ_i c_i |α_i|              3 numbers
+    conjugate   Σ_i c_i ℓ*(α_i), Σ_i c_i |ℓ*(α_i)|                            2 numbers
     slope       Σ_i c_i α_i (x_i, 1)                                          D numbers
+    error       what rounding may have done to the slope                      D numbers
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.domains import Evaluation, LinearDomains, _weighted_size
+from anymix.domains import Evaluation, LinearDomains
 from anymix.flower.messages import Arrays, Settings
 from anymix.losses import CrossEntropy, Huber, Loss
 
@@ -50,10 +53,12 @@ def _proof(here: Evaluation, mixture: Array, step: Array, scale: float) -> Array
     rows, c = here.problem, here._weights(mixture)
     alpha = here.slope + here._bend(_short(rows.scores(step), here))
     alpha = scale * _inside(rows.loss, alpha, rows.y)
-    conjugate = np.where(c > 0, rows.loss.conjugate(alpha, rows.y), 0.0)
+    total, size = here.conjugates(c, alpha)
+    v, error = here.slopes(c, alpha)
     return {
-        "conjugate": np.array([c @ conjugate, c @ np.abs(conjugate), _weighted_size(c, alpha)]),
-        "slope": rows.pull_back(alpha * (c if alpha.ndim == 1 else c[:, None])),
+        "conjugate": np.array([total, size]),
+        "slope": v,
+        "error": error,
     }
 
 
@@ -74,7 +79,8 @@ def _inside(loss: Loss, alpha: Array, y: NDArray[Any]) -> Array:
         if alpha.ndim == 1:
             return np.clip(alpha, -y, 1 - y)
         target = np.eye(alpha.shape[1])[y]
-        p = np.maximum(alpha + target, 0.0)
+        p = alpha + target
+        p[p < 1e-12] = 0.0  # a class that no row has goes to 0 for ever: there it has arrived
         p /= p.sum(axis=1, keepdims=True)
         moved: Array = p - target
         return moved
@@ -101,7 +107,7 @@ def _about(rows: LinearDomains) -> Arrays:
 def shapes_of(p: int, D: int, weighs: bool, proof: bool, about: bool) -> Shapes:
     """The arrays of a good answer from a client with p domains."""
     if proof:
-        return {"conjugate": (3,), "slope": (D,)}
+        return {"conjugate": (2,), "slope": (D,), "error": (D,)}
     shapes: Shapes = {"losses": (p,), "jacobian": (p, D)}
     if weighs:  # rows without weight have no curvature to tell
         shapes["curvature"] = (D * (D + 1) // 2,)
