@@ -202,9 +202,9 @@ class Objective:
     def _length(self, u: Array) -> float:
         return max(math.hypot(float(np.linalg.norm(u)), self.smoothing), 1e-300)
 
-    def resolution(self, here: Here) -> float:
+    def resolution(self, here: Here, upper: float) -> float:
         """How well rounding lets Φ be known at w, up to 1e-10 of it: gaps below mean nothing."""
-        slope, size = math.sqrt(2 * max(float(here.losses.max()), 0.0)), abs(self.upper(here))
+        slope, size = math.sqrt(2 * max(float(here.losses.max()), 0.0)), abs(upper)
         known = self.rounding * (size + slope * float(np.abs(here.w) @ self.reach))
         return min(1e-13 * size + 4 * known, 1e-10 * size)
 

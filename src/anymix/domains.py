@@ -686,13 +686,14 @@ class Evaluation:
         """
         if not self.problem.loss.is_smooth or self.problem.n_parameters > MOST_DENSE:
             return 0.0
-        for loss in NEGLIGIBLE:
-            value = self._above(mixture, loss)._floor(mixture)
+        for negligible in NEGLIGIBLE:
+            value = self._above(mixture, negligible)._floor(mixture)
             if value > 0:
                 return value
-        return self._floor_beyond_kinks(mixture) if isinstance(self.problem.loss, Huber) else 0.0
+        loss = self.problem.loss
+        return self._floor_beyond_kinks(mixture, loss.delta) if isinstance(loss, Huber) else 0.0
 
-    def _floor_beyond_kinks(self, mixture: Array) -> float:
+    def _floor_beyond_kinks(self, mixture: Array, delta: float) -> float:
         """The floor where too few rows are curved: slopes of (1 − η)ℓ' may move in all rows.
 
         −ℓ*((1 − η)α) ≥ −(1 − η)ℓ*(α) by convexity, for ℓ*(0) = 0, and no slope is nearer to ±δ than
@@ -700,8 +701,8 @@ class Evaluation:
         """
         here = self._above(mixture, 0.0)
         problem, c, eta = here.problem, here._weights(mixture), 1e-11
-        beyond = np.maximum(np.abs(here.scores - problem.y) - problem.loss.delta, 0.0)
-        sums = here._sums(mixture, here._gram(c), eta * problem.loss.delta)
+        beyond = np.maximum(np.abs(here.scores - problem.y) - delta, 0.0)
+        sums = here._sums(mixture, here._gram(c), eta * delta)
         kinks = math.sqrt(float(c @ beyond**2))
         return (1 - eta) * floor(replace(sums, kinks=kinks)) if problem.n_rows else 0.0
 

@@ -147,7 +147,8 @@ def _solve(
     watch: Callable[[Record], None],
 ) -> Solution:
     if objective.norm == "plain" and objective.gamma > 0:
-        objective = replace(objective, smoothing=0.01 * tol / objective.gamma)
+        least = max(tol, 1e-12 * problem.loss_scale)  # nothing finer can be seen
+        objective = replace(objective, smoothing=0.01 * least / objective.gamma)
     w, mixture = _start(problem, objective, start)
     iterates = _sqp(problem, objective, w, mixture)
     return _certified(objective, iterates, tol, max_iter, watch)
@@ -173,7 +174,7 @@ def _solve_inside(
     w = inside.outward(found.w)
     here = inside.problem.at(inside.inward(w))
     upper, lower = inner.upper(here), found.certificate.lower
-    small = max(tol / unit, inner.resolution(here))
+    small = max(tol / unit, inner.resolution(here, upper))
     certificate = Certificate(upper * unit, lower * unit)
     scaled = ("upper", "lower", "gap")
     return replace(
@@ -291,7 +292,7 @@ def _certified(
     tried = np.inf  # the decrease expected when a proof was last tried
     for at in iterates:
         n_iter, there, upper = len(history) + 1, at.there, at.upper
-        small = max(tol, objective.resolution(there))  # no gap is smaller than rounding
+        small = max(tol, objective.resolution(there, upper))  # no gap is smaller than rounding
         close = abs(at.upper - at.model) <= 3 * small and at.expected <= 0.25 * tried
         if close or there is at.here or (n_iter == max_iter and not proof.size):
             bound, tried = _lower(objective, at, small), at.expected
@@ -596,8 +597,9 @@ def _warn(solution: Solution, tol: float) -> None:
 
     warnings.warn(
         f"stopped after {solution.n_iter} iterations with gap {solution.certificate.gap:.2e} "
-        f"above tol {tol:.2e}; raise max_iter or tol, scale the features, or raise gamma "
-        "(with gamma = 0 and separable data there is no best model)",
+        f"above tol {tol:.2e}; raise max_iter or tol, centre or scale the columns, or raise gamma "
+        "(with gamma = 0 there is no best model for separable data, and no proof where columns "
+        "differ by rounding only)",
         ConvergenceWarning,
         stacklevel=3,
     )

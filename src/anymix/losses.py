@@ -150,7 +150,7 @@ class CrossEntropy(Loss):
 
     def margin(self, alpha: Array, y: NDArray[Any]) -> Array:
         """min(P, 1 − P) with P = α + y."""
-        p = alpha + y
+        p: Array = alpha + y
         return np.minimum(p, 1 - p)
 
     def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:

@@ -70,7 +70,8 @@ def _short(u: Array, here: Evaluation) -> Array:
         return np.clip(u, -0.5, 0.5)
     u = u - np.einsum("ik,ik->i", here._curvature, u)[:, None]
     longest = np.abs(u).max(axis=1, keepdims=True)
-    return u * np.minimum(1.0, 0.5 / np.maximum(longest, 0.5))
+    short: Array = u * np.minimum(1.0, 0.5 / np.maximum(longest, 0.5))
+    return short
 
 
 def _inside(loss: Loss, alpha: Array, y: NDArray[Any]) -> Array:
