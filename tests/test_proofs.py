@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 class Table:
     X: Array
     y: Array
-    domains: Array
+    domains: NDArray[np.intp]
     loss: Loss
     intercept: bool
 
@@ -83,9 +83,9 @@ def ill_conditioned(table: Table, rng: np.random.Generator) -> tuple[Table, Arra
     return Table(X, table.y, table.domains, table.loss, table.intercept), T
 
 
-def quietly(problem: LinearDomains, **options: float) -> Solution:
+def quietly(problem: LinearDomains, gamma: float) -> Solution:
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        return solve(problem, **options)
+        return solve(problem, gamma=gamma)
 
 
 def check_case(seed: int) -> bool:
@@ -128,10 +128,10 @@ def test_no_certificate_of_1000_excludes_the_best_value() -> None:
 # -- offsets --------------------------------------------------------------------------------------
 
 
-def sixty_fourths(n: int = 400) -> tuple[Array, Array, Array]:
+def sixty_fourths(n: int = 400) -> tuple[Array, Array, NDArray[np.intp]]:
     rng = np.random.default_rng(0)
     s = np.round(64 * rng.normal(size=n)) / 64
-    y = (2 * s + 0.7 * rng.normal(size=n) > 0).astype(float)
+    y = (2 * s + 0.7 * rng.normal(size=n) > 0).astype(np.float64)
     return s, y, np.arange(n) % 2
 
 
@@ -310,3 +310,33 @@ def test_the_gap_of_a_certificate_is_not_cut() -> None:
     assert Certificate(2.0, 0.5).gap == 1.5
     with pytest.raises(ValueError, match="one of the two is wrong"):
         Certificate(1.0, np.nextafter(1.0, 2.0))
+
+
+@pytest.mark.parametrize("kind", ["binary", "three", "squared", "huber"])
+def test_a_row_that_takes_up_the_intercept_is_charged(kind: str) -> None:
+    """Slopes that add up to r, not to 0: the bound of the row that takes r holds for every w.
+
+    At a model with an intercept far from 0, r times it is what the bound would be too good by.
+    """
+    rng = np.random.default_rng(8)
+    n, labels = 80, rng.random(80)
+    targets = {"binary": labels < 0.05, "three": np.digitize(labels, [0.05, 0.1])}
+    y = targets.get(kind, rng.normal(size=n) - 4.0).astype(float)
+    loss = {"squared": SquaredError(), "huber": Huber(1.0)}.get(kind, CrossEntropy())
+    problem = LinearDomains(rng.normal(size=(n, 2)), y, np.zeros(n), loss)
+    best = solve(problem, gamma=1e-2, tol=1e-10).w
+    for shift in (1e-3, -1e-3):
+        w = best + shift * ~problem.penalized * np.arange(1, problem.n_parameters + 1)
+        here = problem.at(w)
+        c, alpha = here._weights(np.ones(1)), here.slope.copy()
+        dual = here._dual_at(c, alpha, *here.conjugates(c, alpha))
+        assert not dual.v[~problem.penalized].any()
+        assert not dual.error[~problem.penalized].any()
+        for other in (w, best, *(best + 0.3 * rng.normal(size=(200, len(w))))):
+            bound = dual.value + dual.v @ other + dual.error @ np.abs(other)
+            if other is w:  # the charge is not much larger than needed
+                assert bound >= problem.losses(w)[0] - 0.1
+            least = dual.value + dual.v @ other - dual.error @ np.abs(other)
+            assert least <= problem.losses(other)[0]
+        free = np.where(problem.penalized, 0.0, w)  # error counts for nothing here
+        assert dual.value <= problem.losses(free)[0]
