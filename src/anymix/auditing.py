@@ -23,7 +23,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 from scipy import sparse
-from scipy.special import ndtri
+from scipy.special import chdtri, ndtri
 
 from anymix import intervals
 from anymix.fitting import Mixtures, target_mixtures
@@ -65,12 +65,16 @@ class Measure:
 class Loss(Measure):
     """The mean loss of some rows, and of mixtures of domains.
 
+    limits : the least and the largest loss that a row can have.
     mixed : of a mixture of domains without common rows: (parts, mixture, confidence).
+    distance : an upper bound of √(Σ c_k (L̂_k − L_k)²): (parts, c, confidence).
     low : a lower end for the maximum over many domains, where one that is too high for a single
         domain does harm: (rows, confidence).
     """
 
+    limits: tuple[float, float]
     mixed: Callable[[list[Rows], Array, float], Estimate]
+    distance: Callable[[list[Rows], Array, float], float]
     low: Callable[[Rows, float], float]
 
 
@@ -334,8 +338,7 @@ def _agnostic(
     - Λ is one mixture c: the interval of ⟨c, L⟩, a weighted mean of all rows.
     - Any Λ: with probability 1 − α all L_k are inside their intervals [l_k, u_k] at level 1 − α/p,
       and then max_Λ ⟨λ, l⟩ ≤ max_Λ ⟨λ, L⟩ ≤ max_Λ ⟨λ, u⟩, since λ ≥ 0.
-    - Λ is narrow: the same and `_around_center`, each at level 1 − α/2. Both hold with probability
-      1 − α, so the greater of the two lower ends and the smaller of the two upper ones hold.
+    - Λ is narrow, disjoint domains: `_around_center`.
 
     Which of them is done depends on Λ and the sizes of the domains, not on the losses. Domains that
     share rows are not independent of each other, so of these a mean over domains is not used.
@@ -348,43 +351,49 @@ def _agnostic(
     kind = "guaranteed" if loss.kind == "exact" else loss.kind
     if spread <= ONE_MIXTURE and disjoint:
         return loss.mixed(parts, center, confidence)[1:], kind
-    narrow = disjoint and center.min() > 0 and _is_narrow(target, spread, sizes, alpha)
-    level = 1 - alpha / len(parts) / (2 if narrow else 1)
-    sure = np.array([(loss.low(rows, level), loss.of(rows, level).high) for rows in parts])
-    low, high = (_worst(target, ends) for ends in sure.T)
-    if narrow:
-        middle = loss.mixed(parts, center, 1 - alpha / 2)
-        ends = _around_center(target, losses, sure, middle, spread)
-        low, high = max(low, ends[0]), min(high, ends[1])
-    return (low, high), kind
+    if disjoint and center.min() > 0 and _is_narrow(target, spread, sizes, kind, alpha):
+        return _around_center(loss, parts, target, losses, spread, alpha), kind
+    level = 1 - alpha / len(parts)
+    low = np.array([loss.low(rows, level) for rows in parts])
+    high = np.array([loss.of(rows, level).high for rows in parts])
+    return (_worst(target, low), _worst(target, high)), kind
 
 
-def _is_narrow(target: MixtureSet, spread: float, sizes: NDArray[np.int64], alpha: float) -> bool:
-    """Whether `_around_center` would be the shorter one if all losses had the same variance."""
+def _is_narrow(
+    target: MixtureSet, spread: float, sizes: NDArray[np.int64], kind: str, alpha: float
+) -> bool:
+    """Whether `_around_center` would be the shorter one if all losses were normal and alike."""
     c, p, variances = target.center, len(sizes), 1 / sizes
     z, z_each, z_all = (float(ndtri(1 - alpha / tails)) for tails in (4, 4 * p, 2 * p))
-    around = z * math.sqrt(c**2 @ variances) + spread * z_each * math.sqrt(c @ variances)
+    off = math.sqrt(chdtri(p, alpha / 2) / p) if kind == "approximate" else z_each
+    around = z * math.sqrt(c**2 @ variances) + spread * off * math.sqrt(c @ variances)
     ends = np.sqrt(variances)
     return around < z_all * float(target.maximize(ends) @ ends)
 
 
 def _around_center(
-    target: MixtureSet, losses: Array, sure: Array, middle: Estimate, spread: float
+    loss: Loss,
+    parts: list[Rows],
+    target: MixtureSet,
+    losses: Array,
+    spread: float,
+    alpha: float,
 ) -> tuple[float, float]:
-    """max_Λ ⟨λ, L⟩ from ⟨c, L⟩ and the difference that the choice of λ can make.
+    """An interval of max_Λ ⟨λ, L⟩ from that of ⟨c, L⟩, c the center, and how far λ is from c.
 
     With D = L − L̂, ⟨λ, L⟩ = ⟨c, L⟩ + ⟨λ − c, L̂⟩ + ⟨λ − c, D⟩, and by Cauchy and Schwarz
 
-        |⟨λ − c, D⟩| ≤ √(Σ (λ_k − c_k)²/c_k) √(Σ c_k D_k²) ≤ ρ √(Σ c_k w_k²),
+        |⟨λ − c, D⟩| ≤ √(Σ (λ_k − c_k)²/c_k) √(Σ c_k D_k²) ≤ ρ √(Σ c_k D_k²),
 
-    ρ² = max_Λ χ²(λ‖c) and w_k ≥ |D_k| from the intervals `sure`. Also c ∈ Λ: the maximum is at
-    least ⟨c, L⟩.
+    ρ = `spread`, ρ² = max_Λ χ²(λ‖c). The interval of ⟨c, L⟩ and the bound of the last root fail
+    with probability α/2 each. Also c ∈ Λ: the maximum is at least ⟨c, L⟩.
     """
-    center = target.center
-    shift = float((target.maximize(losses) - center) @ losses)
-    w = np.max(np.abs(sure - losses[:, None]), axis=1)
-    reach = spread * math.sqrt(center @ w**2)
-    return middle.low + max(0.0, shift - reach), middle.high + shift + reach
+    c = target.center
+    middle = loss.mixed(parts, c, 1 - alpha / 2)
+    shift = float((target.maximize(losses) - c) @ losses)
+    reach = spread * loss.distance(parts, c, 1 - alpha / 2)
+    low, high = middle.low + max(0.0, shift - reach), middle.high + shift + reach
+    return low, min(high, loss.limits[1])
 
 
 def _worst(target: MixtureSet, ends: Array) -> float:
@@ -395,12 +404,13 @@ def _worst(target: MixtureSet, ends: Array) -> float:
     unknown = np.isinf(ends)
     if not unknown.any():
         return float(target.maximize(ends) @ ends)
+    if ends.max() == math.inf and target.maximize(unknown) @ unknown > 1e-9:
+        return math.inf
+    # Every mixture without the unknown domains gives a lower end. A high price on these finds the
+    # best of such mixtures, or one with an unknown domain if there is no other.
     low, width = (0.0, 1.0) if unknown.all() else (ends[~unknown].min(), np.ptp(ends[~unknown]))
-    best = target.maximize(np.where(unknown, -1e6, (ends - low) / (width or 1.0)))  # without them
-    share = (target.maximize(unknown) if ends.max() == math.inf else best) @ unknown
-    if share > 1e-9:
-        return float(ends[unknown][0])
-    return float(best @ np.where(unknown, 0.0, ends))
+    best = target.maximize(np.where(unknown, -1e6, (ends - low) / (width or 1.0)))
+    return -math.inf if best @ unknown > 1e-9 else float(best @ np.where(unknown, 0.0, ends))
 
 
 # Reading ---------------------------------------------------------------------------------------
@@ -718,12 +728,24 @@ def _with_bounds(losses: Array, least: float, most: float) -> Loss:
         weights = np.repeat(mixture / sizes, sizes)
         return intervals.bounded(losses[np.concatenate(parts)], confidence, least, most, weights)
 
-    return Loss("guaranteed", of, mixed, lambda rows, confidence: of(rows, confidence).low)
+    return Loss("guaranteed", of, (least, most), mixed, *_of_all(of))
 
 
 def _as_share(hits: NDArray[np.bool_], guaranteed: Loss) -> Loss:
     of = _share_of(hits).of
-    return Loss("exact", of, guaranteed.mixed, lambda rows, confidence: of(rows, confidence).low)
+    return Loss("exact", of, guaranteed.limits, guaranteed.mixed, *_of_all(of))
+
+
+def _of_all(of: Callable[[Rows, float], Estimate]) -> tuple[Callable[..., float], ...]:
+    """`distance` and `low` of a loss whose intervals cover at their level."""
+
+    def distance(parts: list[Rows], c: Array, confidence: float) -> float:
+        """All p intervals hold at once if each fails with a probability of (1 − confidence)/p."""
+        found = np.array([of(rows, 1 - (1 - confidence) / len(parts)) for rows in parts])
+        widths = np.max(np.abs(found[:, 1:] - found[:, :1]), axis=1)
+        return math.sqrt(c @ widths**2)
+
+    return distance, lambda rows, confidence: of(rows, confidence).low
 
 
 def _without_bound(losses: Array, least: float, pooled: Rows) -> Loss:
@@ -736,13 +758,16 @@ def _without_bound(losses: Array, least: float, pooled: Rows) -> Loss:
     def mixed(parts: list[Rows], mixture: Array, confidence: float) -> Estimate:
         return intervals.mixed([losses[rows] for rows in parts], mixture, confidence, least, unit)
 
+    def distance(parts: list[Rows], c: Array, confidence: float) -> float:
+        return intervals.distance([losses[rows] for rows in parts], c, confidence)
+
     def low(rows: Rows, confidence: float) -> float:
         """Guaranteed, if no loss is below the smallest one that was seen anywhere."""
         x, tail = losses[rows], (1 - confidence) / 2
         careful = smallest + intervals.lowest_mean(x - smallest, tail)
         return min(of(rows, confidence).low, careful)
 
-    return Loss("approximate", of, mixed, low)
+    return Loss("approximate", of, (least, math.inf), mixed, distance, low)
 
 
 def _reach(kind: str, loss: str) -> tuple[float, float]:

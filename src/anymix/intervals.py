@@ -20,11 +20,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import betaincinv, expit, logit, ndtri, stdtrit
+from scipy.special import betaincinv, chdtri, expit, logit, ndtri, stdtrit
 
 Array = NDArray[np.float64]
 
-__all__ = ["Estimate", "auc", "bounded", "calibration", "lowest_mean", "mean", "mixed", "share"]
+__all__ = [
+    "Estimate",
+    "auc",
+    "bounded",
+    "calibration",
+    "distance",
+    "lowest_mean",
+    "mean",
+    "mixed",
+    "share",
+]
 
 BINS = 1024  # more rows than twice this are summed up in bins
 ROUNDING = 1e-6  # numbers that differ by less than this, relatively, may differ by rounding alone
@@ -194,6 +204,28 @@ def mixed(
     return Estimate(value, max(least, value - max(ends)), value - min(ends))
 
 
+def distance(parts: Sequence[Array], c: Array, confidence: float) -> float:
+    """An approximate upper bound of √Q, Q = Σ_k c_k (x̄_k − μ_k)², how far all means are off.
+
+    With a_k = c_k s_k²/n_k, Q is about Σ a_k Z_k² for independent normal Z_k, so about as the sum
+    of h squares of size Σ a/h, h = (Σ a)²/Σ a² (Satterthwaite).
+
+    >>> x = np.array([1.0, 2.0, 3.0, 4.0])  # s²/n = 5/12
+    >>> round(distance([x, x], np.array([0.5, 0.5]), 0.95), 4) == round((5.991 * 5 / 24) ** 0.5, 4)
+    True
+    """
+    if min(len(x) for x in parts) == 1:
+        return math.inf
+    unit = max(float(np.ptp(x)) for x in parts) or 1.0
+    a = np.array(
+        [share * _moments(x / unit)[0] / len(x) for x, share in zip(parts, c, strict=True)]
+    )
+    if not a.any():
+        return 0.0
+    h = float(a.sum()) ** 2 / float(a @ a)
+    return unit * math.sqrt(float(a.sum()) * float(chdtri(h, 1 - confidence)) / h)
+
+
 def _lowest(parts: Sequence[Array], weights: Array, tail: float, least: float) -> float:
     """The guaranteed lower end: no x is below `least`."""
     if least == -math.inf:
@@ -232,29 +264,40 @@ def auc(q: Array, happened: NDArray[np.bool_], confidence: float) -> Estimate:
     n = len(q) - m
     if min(m, n) == 0:
         return Estimate(math.nan, math.nan, math.nan)
-    inside = np.where(happened, _midranks(q[happened], q), _midranks(q[~happened], q))
-    wins = (_midranks(q, q) - inside) / np.where(happened, n, m)  # of the other kind below
-    area = float(np.mean(wins[happened]))
+    P, N = _counts(q, happened)
+    won = (np.cumsum(N) - N / 2) / n  # share of the negatives below each score, ties count half
+    lost = (np.cumsum(P) - P / 2) / m
+    area = float(P @ won) / m
     if min(m, n) == 1 and area not in (0.0, 1.0):
         return Estimate(area, 0.0, 1.0)
-    low, high = _delong(wins[happened], wins[~happened], area, confidence)
+    low, high = _delong(_variance(won, P), _variance(lost, N), m, n, area, confidence)
     left = _newcombe(area, m, n, confidence)
     right = 1 - _newcombe(1 - area, n, m, confidence)
     return Estimate(area, min(low, left), max(high, right))
 
 
-def _midranks(among: Array, of: Array) -> Array:
-    """How many of `among` are below each entry, ties counting half."""
-    ordered = np.sort(among)
-    below, up_to = np.searchsorted(ordered, of), np.searchsorted(ordered, of, side="right")
-    return (below + up_to) / 2.0
+def _counts(q: Array, happened: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """How many positives and how many negatives have each score, from the lowest score up."""
+    order = np.argsort(q)
+    ranked, hits = q[order], happened[order].astype(np.float64)
+    starts = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))
+    positives = np.add.reduceat(hits, starts)
+    return positives, np.diff(np.append(starts, len(q))) - positives
 
 
-def _delong(above: Array, below: Array, area: float, confidence: float) -> tuple[float, float]:
-    m, n = len(above), len(below)
+def _variance(x: Array, counts: Array) -> float:
+    """The variance of values that occur so many times; one alone has none."""
+    n = float(counts.sum())
+    return float(counts @ (x - counts @ x / n) ** 2) / max(n - 1, 1)
+
+
+def _delong(
+    above: float, below: float, m: int, n: int, area: float, confidence: float
+) -> tuple[float, float]:
+    """From the variances of the shares of wins of positives, and of losses of negatives."""
     if area in (0.0, 1.0):  # min(m, n) disjoint pairs, all in the same order
         return share(np.full(min(m, n), area == 1), confidence)[1:]
-    u, v = float(np.var(above, ddof=1)) / m, float(np.var(below, ddof=1)) / n
+    u, v = above / m, below / n
     if u + v == 0:  # every row wins as often as every other: no spread is seen
         return area, area
     t = float(stdtrit((u + v) ** 2 / (u**2 / (m - 1) + v**2 / (n - 1)), (1 + confidence) / 2))
