@@ -95,7 +95,7 @@ def lowest_mean(y: Array, tail: float) -> float:
     (Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, 2023), in
     the mean over some shares b. If ν is the mean of all E yᵢ, these games are fair or worse: by the
     inequality of the means, E W = Σ_b w_b ∏ᵢ (1 − b + b E yᵢ/ν) ≤ Σ_b w_b 1ⁿ = 1, so by Markov
-    P(W(ν) ≥ 1/tail) ≤ tail. W falls in ν: what is below the bound, and only that, is too low.
+    P(W(ν) ≥ 1/tail) ≤ tail. W falls as ν grows, so this is the probability that the bound is ≥ ν.
 
     Nothing depends on the order of the rows, which need not have the same distribution, and there
     is no upper limit of y. The best share b is 1 where all y are alike, and where n is large about
@@ -129,27 +129,29 @@ def lowest_mean(y: Array, tail: float) -> float:
 
 def _bets(n: int) -> tuple[Array, Array]:
     """The shares b = 1, ½, ¼, … ≤ 1/n and their weights; those far below 1/√n count little."""
-    b = 0.5 ** np.arange(1 + math.ceil(math.log2(n)))
-    rest = np.minimum(1.0, b[1:] * math.sqrt(n))
-    w = np.concatenate(([0.5], 0.5 * rest / rest.sum())) if n > 1 else np.ones(1)
-    return b, w
+    b = np.ldexp(1.0, -np.arange(1 + math.ceil(math.log2(n))))
+    w = np.minimum(1.0, b * math.sqrt(n))
+    w[0] = w[1:].sum() if n > 1 else 1.0
+    return b, np.asarray(w / w.sum())
 
 
 def _in_bins(y: Array) -> tuple[Array, Array]:
     """Values and how often each is counted, at most 1024 of them where there are many rows.
 
     Each y between two neighbouring values v < v' counts as (v' − y)/(v' − v) times v and the rest
-    times v': the mean stays, and a sum of a concave function, such as log W, does not grow.
+    times v': the mean stays, and no sum of a concave function grows, such as the log of a game.
     """
     low, high = float(y.min()), float(y.max())
-    if len(y) <= 2 * BINS or low == high:
+    if low == high:
+        return y[:1], np.full(1, float(len(y)))
+    if len(y) <= 2 * BINS:
         return y, np.ones(len(y))
     place = (y - low) * ((BINS - 1) / (high - low))
     left = np.minimum(place.astype(np.intp), BINS - 2)
     part = place - left
     counts = np.bincount(left, 1 - part, BINS) + np.bincount(left + 1, part, BINS)
     seen = counts > 0
-    return np.linspace(low, high, BINS)[seen], counts[seen]
+    return np.linspace(low, high, BINS)[seen], np.asarray(counts[seen], dtype=np.float64)
 
 
 # Approximate ------------------------------------------------------------------------------------
