@@ -217,12 +217,16 @@ def _model(name: str, audit: Audit) -> dict[str, Any]:
 def _measures(shown: _Shown) -> list[dict[str, Any]]:
     """The loss, and the metrics that all models have: a name, and (values, intervals) by model."""
     audits = list(shown.audits.values())
-    common = [name for name in audits[0].metrics if all(name in a.metrics for a in audits)]
     losses = _measure(shown.first.loss_title, [(a.domain_losses, a.intervals) for a in audits])
     return [losses] + [
         _measure(_title(name), [(a.metrics[name], a.metric_intervals[name]) for a in audits])
-        for name in common
+        for name in _common_metrics(shown)
     ]
+
+
+def _common_metrics(shown: _Shown) -> list[str]:
+    audits = list(shown.audits.values())
+    return [name for name in audits[0].metrics if all(name in a.metrics for a in audits)]
 
 
 def _title(name: str) -> str:
@@ -343,8 +347,15 @@ def _lead(shown: _Shown) -> str:
 def _bars_note(shown: _Shown) -> str:
     return (
         f"Thin lines are {_level(shown)} confidence intervals: how far chance alone may move a "
-        "number. Domains with the highest loss come first."
+        f"number ({_kinds(shown)}). Domains with the highest loss come first."
     )
+
+
+def _kinds(shown: _Shown) -> str:
+    """'log loss guaranteed, accuracy exact, AUC approximate'."""
+    titles = {"loss": shown.first.loss_title} | {m: _title(m) for m in _common_metrics(shown)}
+    kinds = shown.first.interval_kinds
+    return ", ".join(f"{title} {kinds[name]}" for name, title in titles.items())
 
 
 def _meaning(shown: _Shown, certificate: Certificate | None) -> Iterator[str]:
@@ -435,7 +446,8 @@ def _summary_table(shown: _Shown) -> str:
          _cell(a.agnostic_loss, a.agnostic_interval), escape(_mixture_in_words(a, shown.names))]
         for name, a in shown.audits.items()
     ]  # fmt: skip
-    caption = f"{shown.first.loss_title}, with {_level(shown)} intervals"
+    kind = shown.first.interval_kinds["agnostic_loss"]  # never surer than that of all rows
+    caption = f"{shown.first.loss_title}, with {_level(shown)} intervals ({kind})"
     return _table(caption, heads, rows, words={3})
 
 
@@ -531,7 +543,8 @@ def _draw_bars(axes: Any, shown: _Shown) -> None:
     left, right = axes.get_xlim()
     axes.set_xlim(max(left, -reach), min(right, reach))
     more = f", the {MOST_BARS} highest of {shown.p}" if shown.p > MOST_BARS else ""
-    axes.set_xlabel(f"{shown.first.loss_title} and {_level(shown)} interval{more}")
+    kind = shown.first.interval_kinds["loss"]
+    axes.set_xlabel(f"{shown.first.loss_title} and {_level(shown)} interval ({kind}){more}")
 
 
 def _draw_line(axes: Any, shown: _Shown, star: Array | None) -> None:
