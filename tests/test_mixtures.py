@@ -26,7 +26,7 @@ from anymix.mixtures import (
     Vertices,
     cvar,
 )
-from anymix.projection import project_box, project_simplex, rising_root
+from anymix.projection import project_box, project_simplex
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator
@@ -712,14 +712,6 @@ def test_chi2_of_chi2() -> None:
     for nested in (Chi2Ball(sizes, 1.2, large), Chi2Ball(sizes, 1.7, small)):
         np.testing.assert_allclose(nested.project(v), small.project(v), rtol=0, atol=1e-12)
         np.testing.assert_allclose(nested.maximize(v), small.maximize(v), rtol=0, atol=1e-12)
-
-
-def test_rising_root_far_from_its_guess() -> None:
-    assert rising_root(lambda x: x - 1e30, -1e30, 1.0, 0.0, 1e10) == pytest.approx(1e30)
-    root = rising_root(lambda x: math.sqrt(x) - 1e-8, -1e-8, 1.0, 0.0, 1e-20)
-    assert root == pytest.approx(1e-16)
-    assert rising_root(lambda x: -1.0, -1.0, 1.0, 0.0, 1e-9) == math.inf
-    assert 0 < rising_root(lambda x: 1.0, -1.0, 1.0, 1e-12, 1e-9) <= 1e-12
 
 
 # Radius, skewness and covers.

@@ -63,10 +63,12 @@ class Chi2Penalty:
         Exact for every set; μ = 0 is `mixtures.maximize`.
         """
         m, L = self.reference, _losses(losses, mixtures, self.reference.size)
-        L = L - L.max()  # Σλ = 1: a constant in L changes nothing
-        if self.mu <= 1e-150 * np.ptp(L):  # L/μ would be too large to square
+        L = (
+            L / 4 - L.max() / 4
+        )  # Σλ = 1: a constant in L changes nothing; over 4 it cannot overflow
+        if self.mu / 4 <= 1e-150 * -L.min():  # L/μ would be too large to square
             return mixtures.maximize(L)
-        return mixtures.project(m * (1 + L / (2 * self.mu)), weights=1 / m)
+        return mixtures.project(m * (1 + 2 * (L / self.mu)), weights=1 / m)
 
 
 @final
@@ -143,6 +145,8 @@ def _fill(a: Array, L: Array, lower: Array, upper: Array) -> Array:
         )
     if lower.sum() >= 1:
         return lower.copy()
+    if np.abs(L).max() > 1e300:  # differences of L may not overflow
+        a, L = a / 16, L / 16
     j, step = _level(a, L, lower, upper)
     low = _clipped(a, (L[j] - L) + step, lower, upper)
     tied = _clipped(a, (L[j] - L) + step, lower, upper, at_tie=np.inf) - low
