@@ -76,7 +76,7 @@ class MixtureSet(ABC):
             raise ValueError(f"diagonal must be ≥ 0, found {D.min()}: the problem is not convex")
         first = None if start is None else _vector("start", start, p)
         linear, F, D = scaled(_vector("c", c, p), F, D)
-        return self._minimize(_relative(linear), F, D, first)
+        return self._minimize(linear - linear.max(), F, D, first)  # Σ λ = 1 sees no constant
 
     def contains(self, mixture: ArrayLike, tol: float = 1e-9) -> bool:
         """Whether the mixture meets every constraint of conv Λ up to `tol`."""
@@ -309,14 +309,8 @@ class Hull(MixtureSet):
         return self._minimize(w * v, np.zeros((v.size, 0)), w, None)
 
     def _maximize(self, L: Array) -> Array:
-        V, L = self.points, _relative(L)
-        best = V[np.argmax(V @ L)]
-        for _ in range(len(V)):  # again from there: what all the best have in common hides the rest
-            ahead = (V - best) @ L
-            if ahead.max() <= 0:
-                break
-            best = V[np.argmax(ahead)]
-        return np.array(best)
+        L = _modest_losses(L)
+        return np.array(self.points[np.argmax(self.points @ (L - L.max()))])
 
     def _minimize(self, c: Array, F: Array, D: Array, start: Array | None) -> Array:
         V, n = self.points, len(self.points)
@@ -324,7 +318,9 @@ class Hull(MixtureSet):
         theta = _minimize_on_box(V @ c, factor, np.zeros(n), np.zeros(n), np.ones(n), None)
         for _ in range(8):  # again from λ, where differences keep the digits that V and c hide
             lam = theta @ V
-            theta = self._refined(theta, V - lam, F @ (lam @ F) + D * lam - c, F, D)
+            slope = F @ (lam @ F) + D * lam - c
+            slope -= lam @ slope  # a constant, which no difference of mixtures sees
+            theta = self._refined(theta, V - lam, slope, F, D)
             if np.max(np.abs(theta @ V - lam)) <= 1e-15:
                 break
         return np.asarray(theta @ V)
@@ -332,7 +328,6 @@ class Hull(MixtureSet):
     @staticmethod
     def _refined(theta: Array, W: Array, slope: Array, F: Array, D: Array) -> Array:
         """θ moved to the minimum that W = V − λ and the slope at λ tell of."""
-        slope = slope - slope.mean()  # a constant, which no difference of mixtures sees
         theta = theta + minimize_quadratic(
             -(W @ slope),
             np.hstack((W @ F, W * np.sqrt(D))),
@@ -573,8 +568,8 @@ class Chi2Ball(MixtureSet):
         m, base = self._reference, self.base
         if L.max() == L.min():
             return self.center
-        slope = _relative(L)
-        slope = slope / -slope.min()
+        slope = _modest_losses(L)
+        slope = (slope - slope.max()) / (slope.max() - slope.min())
 
         def path(nu: float) -> Array:
             return base._project(m * (1 + slope / nu), 1 / m)
@@ -765,23 +760,22 @@ class _Crossing:
 # The arithmetic that several sets share.
 
 
-def _relative(L: Array) -> Array:
-    """L − max L, over 4 if it would overflow; mixtures see no constant in L."""
-    if float(L.max()) - float(L.min()) == math.inf:
-        L = L / 4
-    return np.asarray(L - L.max())
+def _modest_losses(L: Array) -> Array:
+    """L over a power of two if it is so large or small that its differences are not safe."""
+    power = int(np.frexp(max(float(L.max()), -float(L.min())))[1])
+    return np.ldexp(L, -max(power, -1000)) if abs(power) > 900 else L
 
 
 def _modest(v: Array, w: Array | None) -> tuple[Array, Array]:
-    """(v − t/w, 2⁻ᵏ w): the same projection as of v with weights w, and w v no more than 2⁴⁰⁰.
+    """(v − t/w, 2⁻ᵏ w): the same projection as of v with weights w, and w v no more than 2²⁰⁰.
 
     t = max w v, so that no digit is lost near the largest, be v as large as it may.
     """
     if w is None:
         w = np.ones_like(v)
     most = int(np.frexp(max(float(v.max()), -float(v.min()), 1.0))[1])
-    w = np.ldexp(w, -int(np.frexp(w.max())[1]) - max(most - 400, 0))
-    if most < 400:
+    w = np.ldexp(w, -int(np.frexp(w.max())[1]) - max(most - 200, 0))
+    if most < 200:
         v = seen_from(int(np.argmax(w * v)), v, w)
     return v, w
 

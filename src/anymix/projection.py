@@ -137,7 +137,7 @@ def project_box(v: Array, w: Array, lower: Array, upper: Array, total: float = 1
 
 def _within(x: Array, size: float) -> bool:
     """|x| ≤ size; the sum of squares says so for less, if they are few."""
-    return bool(x.dot(x) <= size**2) or max(float(x.max()), -float(x.min())) <= size
+    return bool(np.vdot(x, x) <= size**2) or max(float(x.max()), -float(x.min())) <= size
 
 
 def _unit(w: Array) -> Array:

@@ -16,7 +16,7 @@ Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
-FARTHEST = 400  # c may be 2⁴⁰⁰ times as large as the matrix: more is as good as infinite
+FARTHEST = 200  # 2²⁰⁰ times as large is as good as infinitely large
 NOTHING = -(10**6)  # the exponent of 0
 ROUNDING = 8 * EPS  # a multiplier below this share of its summands is rounding: it is zero
 
@@ -75,7 +75,8 @@ class _Problem:
     def squares(self) -> Array:
         """Q_ii, and next to nothing where that is zero."""
         squares = self.sizes[1] ** 2 + self.D
-        return np.maximum(squares, 1e-3 * np.min(squares, where=squares > 0, initial=1.0))
+        least = float(np.min(squares, where=squares > 0, initial=1.0))
+        return np.maximum(squares, max(1e-3 * least, 1e-30))
 
     @cached_property
     def units(self) -> Array:
@@ -142,7 +143,7 @@ def _normalized(
     if F.shape[1] > n:
         F = np.asarray(np.linalg.qr(F.T, mode="r")).T
     scale = np.max(np.einsum("ij,ij->i", F, F) + D) or np.max(np.abs(c)) or 1.0
-    scale = max(scale, 2.0**-FARTHEST * np.max(np.abs(c)))
+    D = np.where(2.0**-FARTHEST * scale > D, 0.0, D)
     tall = np.max(np.abs(A), axis=1, initial=0.0)
     tall[tall == 0] = 1.0
     return _Problem(
@@ -151,14 +152,17 @@ def _normalized(
 
 
 def scaled(c: Array, F: Array, D: Array) -> tuple[Array, Array, Array]:
-    """(c, F, D) of 2⁻²ᵏ times the objective, so that no square overflows and none is lost.
+    """(c, F, D) over powers of two: the same problem, in which no square overflows or is lost.
 
-    The largest entry of F Fᵀ + D comes near 1; only c may be larger, by 2⁴⁰⁰ at most.
+    The largest entry of F Fᵀ + diag D comes near 1. Where c is more than 2²⁰⁰ times as large it is
+    made smaller: only where c is the same does the matrix count, and there it still does.
     """
-    k = max(_exponent(F), -(-_exponent(D) // 2), -((FARTHEST - _exponent(c)) // 2))
-    if k in (0, 1, NOTHING):
+    k, linear = max(_exponent(F), -(-_exponent(D) // 2)), _exponent(c)
+    if k == NOTHING:
+        return np.ldexp(c, -max(linear, -1000)), F, D
+    if k in (0, 1) and linear <= FARTHEST:
         return c, F, D
-    return np.ldexp(c, -2 * k), np.ldexp(F, -k), np.ldexp(D, -2 * k)
+    return np.ldexp(c, -max(2 * k, linear - FARTHEST)), np.ldexp(F, -k), np.ldexp(D, -2 * k)
 
 
 def _exponent(x: Array) -> int:
