@@ -347,7 +347,8 @@ def test_variances_keep_their_digits_beside_large_means(
 ) -> None:
     rng = np.random.default_rng(5)
     X: Any = np.round(rng.normal(size=(12, 2)) * 4) / 4 + shift
-    X[::5, 1] = 0  # one column with holes and one without
+    if shift == 0:
+        X[::5, 1] = 0  # one column with holes and one without
     y, domains = np.round(rng.normal(size=12) * 4), np.arange(12) % 3
     options = {"sample_weight": rng.integers(1, 6, 12)} if "weighted" in form else {}
     labels = np.eye(3)[domains] + (rng.random((12, 3)) < 0.3) if "over" in form else domains
