@@ -132,8 +132,13 @@ def test_the_last_bit_of_huge_products_decides() -> None:
         w = 10.0 ** rng.uniform(-12, 12, 4)
         v = 1e300 * (w.min() / w)
         products = [x * y for x, y in zip(rational(v), rational(w), strict=True)]
-        winner = np.eye(4)[max(range(4), key=products.__getitem__)]
-        np.testing.assert_allclose(Simplex(4).project(v, w), winner, rtol=0, atol=1e-15)
+        order = sorted(range(4), key=products.__getitem__)
+        exact = np.zeros(4)
+        exact[order[3]] = 1
+        np.testing.assert_allclose(Simplex(4).project(v, w), exact, rtol=0, atol=1e-15)
+        exact[order] = [0, 0.2, 0.4, 0.4]
+        capped = Box(np.zeros(4), np.full(4, 0.4))
+        np.testing.assert_allclose(capped.project(v, w), exact, rtol=0, atol=1e-15)
 
 
 def test_a_sum_that_rounding_would_miss_is_put_right(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +210,7 @@ def test_hulls_are_exact_in_many_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = Looks(monkeypatch)
     assert compare_hulls(10_000, 1, looks) <= 1e-12
     assert looks.most["__init__"] <= 100
-    assert looks.most["at"] <= 300
+    assert looks.most["at"] <= 600  # of up to nine programs in turn
 
 
 def compare_chi2(cases: int, seed: int) -> float:
@@ -218,7 +223,7 @@ def compare_chi2(cases: int, seed: int) -> float:
         m, w = sizes / sizes.sum(), 10 ** rng.uniform(-2, 2, p)
         lower, upper = rational(base.lower), rational(base.upper)
         least = float(np.sum(base.project(m, 1 / m) ** 2 / m))
-        over = 10.0 ** rng.choice([-9, -6, -4, -2, 0, 1])
+        over = 10.0 ** rng.choice([-11, -10, -9, -6, -4, -2, 0, 1])
         ball = Chi2Ball(sizes, max(1.0, least) * (1 + over), base)
         v = rng.normal(size=p) * rng.choice([1e-9, 1.0, 100.0])
 
@@ -289,7 +294,7 @@ def go_round(cases: int, seed: int, looks: Looks) -> None:
 def test_no_projection_goes_on_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = Looks(monkeypatch)
     go_round(4, 0, looks)
-    assert looks.most["_f"] <= 50
+    assert looks.most["_f"] <= 40
     assert looks.most["__init__"] <= 1500
     assert looks.most["at"] <= 4000
 
@@ -298,9 +303,23 @@ def test_no_projection_goes_on_for_long(monkeypatch: pytest.MonkeyPatch) -> None
 def test_no_projection_of_many_goes_on_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = Looks(monkeypatch)
     go_round(400, 1, looks)
-    assert looks.most["_f"] <= 60
+    assert looks.most["_f"] <= 50
     assert looks.most["__init__"] <= 1500
     assert looks.most["at"] <= 4000
+
+
+def test_a_leap_from_point_to_point_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over so small a hull λ(ν) leaps, and only where two points are equally good."""
+    looks, rng = Looks(monkeypatch), np.random.default_rng(0)
+    for _ in range(30):
+        hull = Hull(close_points(rng, 6, 4, rng.choice([1e-9, 1e-6, 1e-3])))
+        m = rng.dirichlet(np.ones(4))
+        least, most = (float(np.sum(x**2 / m)) for x in (hull.project(m, 1 / m), hull.points[0]))
+        ball = Chi2Ball(m, least + rng.uniform(0.1, 0.9) * (most - least), hull)
+        looks.now.clear()
+        ball.maximize(rng.normal(size=4))
+        looks.end()
+    assert looks.most["_f"] <= 25
 
 
 @pytest.mark.parametrize("apart", [1e-9, 1e-12])

@@ -670,7 +670,7 @@ class _Crossing:
             else:
                 a.f *= max(1 - end.f / b.f, 0.1) if side > 0 else 1.0
                 b, side = end, 1
-            if best <= self.tol or self._one(a, b) or (poor > 2 and self._as_good(a, b)):
+            if best <= self.tol or self._one(a, b):
                 break
             if b.nu == math.inf:
                 nu = self._ahead(before, a, farthest)
@@ -720,14 +720,6 @@ class _Crossing:
         """Whether rounding can no longer tell the ends apart."""
         near = b.nu < math.inf and b.nu - a.nu <= 1e-15 * b.nu
         return near or bool(np.max(np.abs(a.lam - b.lam)) <= EPS / 2)
-
-    def _as_good(self, a: _End, b: _End) -> bool:
-        """Whether q + ½ ν χ² is, to rounding, least at b too for the ν of a, or the reverse."""
-        rise, fall = self._rise(b.lam, a.lam), self._fall(a.lam, b.lam) / 2
-        worse = rise - a.nu * fall
-        if b.nu < math.inf:
-            worse = min(worse, b.nu * fall - rise)
-        return worse <= 4 * EPS * float(np.ptp(self.slope(a.lam)))
 
     def _between(self, a: Array, b: Array) -> Array:
         """b + s (a − b) on the sphere, 0 ≤ s ≤ 1; b is inside."""

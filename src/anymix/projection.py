@@ -187,11 +187,8 @@ def seen_from(j: int, v: Array, w: Array) -> Array:
     e = np.where(a == 0, -5000, e + f)  # 0 has no exponent of its own
     most = np.maximum(e, e[j])
     own, other = np.maximum(e - most, -1000), np.maximum(e[j] - most, -1000)
-    x, y = np.ldexp(high, own), -np.ldexp(high[j], other)
-    s = x + y
-    back = s - x
-    lost = (x - (s - back)) + (y - back)  # x + y = s + lost, exactly
-    s += lost + (np.ldexp(low, own) - np.ldexp(low[j], other))
+    s = np.ldexp(high, own) - np.ldexp(high[j], other)  # exact where the two nearly cancel
+    s += np.ldexp(low, own) - np.ldexp(low[j], other)
     z = np.ldexp(s / b, np.clip(most - f, -1000, 700))
     return np.asarray(np.clip(z, -1e200, 1e200))
 
