@@ -727,8 +727,8 @@ def test_a_narrow_chi2_ball_is_hardly_wider_than_its_middle() -> None:
         ball = Chi2Ball([1, 9], 1 + over)
         step = math.sqrt((ball.r - 1) * m.prod())
         ends = [m + step * np.array([1, -1]), m + step * np.array([-1, 1])]
-        attained = max(np.linalg.norm(end) for end in ends)
-        middle = np.linalg.norm(m)
+        attained = max(float(np.linalg.norm(end)) for end in ends)
+        middle = float(np.linalg.norm(m))
         assert attained <= ball.radius * (1 + 1e-15)
         assert ball.radius <= middle + math.sqrt((ball.r - 1) * m.max()) + 1e-15
         sizes = np.array([3.0, 1.0])

@@ -312,21 +312,21 @@ def exact_variances(problem: LinearDomains, w: Array, lam: Array, b: Array) -> d
     loss = [z * z / 2 for z in off]
     gradient = [[z * x for x in row] for z, row in zip(off, rows, strict=True)]
 
+    def apart(x: list[Fraction], y: list[Fraction]) -> Fraction:
+        return sum(((s - t) ** 2 for s, t in zip(x, y, strict=True)), Fraction(0))
+
     def mean(a: list[Fraction], values: list[Fraction]) -> Fraction:
         return sum((x * y for x, y in zip(a, values, strict=True)), Fraction(0))
 
     columns = list(zip(*gradient, strict=True))
     G = [[mean(a, list(column)) for column in columns] for a in shares]
-    v = [
-        mean(a, [sum((x - y) ** 2 for x, y in zip(g, G[k], strict=True)) for g in gradient])
-        for k, a in enumerate(shares)
-    ]
+    v = [mean(a, [apart(g, G[k]) for g in gradient]) for k, a in enumerate(shares)]
     L = [mean(a, loss) for a in shares]
     u = [mean(a, [(x - L[k]) ** 2 for x in loss]) for k, a in enumerate(shares)]
     mixture = [Fraction(float(x)) for x in lam]
     mixture = [x / sum(mixture) for x in mixture]
     whole = [mean(mixture, list(column)) for column in zip(*G, strict=True)]
-    outer = mean(mixture, [sum((x - y) ** 2 for x, y in zip(g, whole, strict=True)) for g in G])
+    outer = mean(mixture, [apart(g, whole) for g in G])
     p, gaps = len(v), [(x - Fraction(float(y))) ** 2 for x, y in zip(L, b, strict=True)]
     return {
         "intra": max(v),
@@ -334,7 +334,7 @@ def exact_variances(problem: LinearDomains, w: Array, lam: Array, b: Array) -> d
         "per_domain": mean([x * x for x in mixture], v),
         "weighted": mean(mixture, v) + outer,
         "p_weighted": (mean(mixture, v) + outer) / p,
-        "uniform_domain": p * sum(u) + (p - 1) * sum(gaps),
+        "uniform_domain": p * sum(u, Fraction(0)) + (p - 1) * sum(gaps, Fraction(0)),
         "every_domain": sum(u, Fraction(0)),
     }
 
@@ -368,6 +368,21 @@ def test_gradients_that_are_large_and_nearly_alike_differ_still() -> None:
     for rows in (X, sparse.csr_array(X)):
         problem = LinearDomains(rows, [0.0, 0.0], ["a", "a"], SquaredError(), intercept=False)
         assert variances(problem, [1.0], [1.0]).intra == pytest.approx((1e8 + 0.5) ** 2, rel=1e-8)
+
+
+def test_equal_sparse_rows_have_no_variance_though_shares_sum_to_one_but_for_rounding() -> None:
+    """No row lacks the column, so its mean of 1e16 must not be charged with the rounding of 1."""
+    for seed in range(10):
+        weight = np.random.default_rng(seed).uniform(1, 2, size=7)
+        problem = LinearDomains(
+            sparse.csr_array(np.full((7, 1), 1e8)),
+            np.zeros(7),
+            ["a"] * 7,
+            SquaredError(),
+            intercept=False,
+            sample_weight=weight,
+        )
+        assert variances(problem, [1.0], [1.0]).intra <= 1e3  # gradients of 1e16 are rounded to 2
 
 
 def test_variances_of_several_scores_and_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -330,6 +330,11 @@ def damped_cholesky(hessian: Array) -> tuple[Array, bool]:
     return np.diag(np.sqrt(np.abs(diagonal))), True  # a matrix of rounding only: its scale is left
 
 
+def bracket(upper: float, lower: float, slack: float) -> Certificate:
+    """The certificate; values that cross by less than rounding may explain, `slack`, are equal."""
+    return Certificate(upper, upper if 0 < lower - upper <= slack else lower)
+
+
 def certify(
     problem: Oracle,
     mixtures: MixtureSet | None,
@@ -387,4 +392,5 @@ def _certificate(
     smooth = not isinstance(problem, LinearDomains) or problem.loss.is_smooth
     if smooth and problem.n_parameters <= 3000:
         lower = max(lower, sharper_lower(objective, here, mixture, w_radius))
-    return Certificate(objective.upper(here), lower)
+    upper = objective.upper(here)
+    return bracket(upper, lower, objective.resolution(here, upper))

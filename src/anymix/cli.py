@@ -430,7 +430,7 @@ def _steps(shown: bool) -> Iterator[Callable[[str], None]]:
 
 # What the library advises, and what can be done about it here.
 _ADVICE = {
-    r"raise max_iter or tol, scale the features, or raise gamma": "raise --gamma",
+    r"raise max_iter or tol, centre or scale the columns, or raise gamma": "raise --gamma",
     r"Raise gamma, lower max_skewness or merge small domains; .*held out": "Raise --gamma (auto "
     "chooses it), take a smaller set of --mixtures, or put small domains together with --min-rows",
     r"'\(other\)'; name a domain column of two or more values": "'(other)', so many are small; "

@@ -197,14 +197,19 @@ class LinearDomains:
         return parts.ravel()
 
     def vanishes(self, u: Array) -> bool:
-        """Whether Σ_j u_j x_ij is exactly 0 in every row, u (d + intercept,) being close to whole.
+        """Whether Σ_j u_j x_ij is exactly 0 in every row, for columns with whole coefficients.
 
-        The coefficients of the columns are rounded to whole numbers, that of the intercept is what
-        the first row says. Sums of products with powers of two are exact in `math.fsum`.
+        u (d + intercept,) is known up to rounding and, if the intercept is what depends on the
+        columns, up to a factor. The coefficients of the columns are rounded to whole numbers, that
+        of the intercept is what the first row says. Sums of products with powers of two are exact
+        in `math.fsum`.
         """
-        whole = np.rint(u[: self.n_features])
+        u = u[: self.n_features] / min(
+            1.0, max(float(np.max(np.abs(u[: self.n_features]), initial=0.0)), 1e-300)
+        )
+        whole = np.rint(u)
         columns = np.flatnonzero(whole)
-        if np.max(np.abs(u[: self.n_features] - whole), initial=0.0) > 1e-3:
+        if not columns.size or np.max(np.abs(u - whole)) > 1e-3:
             return False
         if np.max(np.abs(whole), initial=0.0) > 16 or self.n_rows * columns.size > 10**7:
             return False

@@ -26,7 +26,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.linalg import cho_solve, eigh, solve_triangular
 
-from anymix.certificates import Certificate, Here, Objective, Oracle, damped_cholesky, sharper_lower
+from anymix.certificates import (
+    Certificate,
+    Here,
+    Objective,
+    Oracle,
+    bracket,
+    damped_cholesky,
+    sharper_lower,
+)
 from anymix.conditioning import Conditioned, conditioned
 from anymix.domains import Evaluation, LinearDomains
 from anymix.mixtures import MixtureSet
@@ -175,7 +183,8 @@ def _solve_inside(
     here = inside.problem.at(inside.inward(w))
     upper, lower = inner.upper(here), found.certificate.lower
     small = max(tol / unit, inner.resolution(here, upper))
-    certificate = Certificate(upper * unit, lower * unit)
+    found_inside = bracket(upper, lower, small)
+    certificate = Certificate(found_inside.upper * unit, found_inside.lower * unit)
     scaled = ("upper", "lower", "gap")
     return replace(
         found,
@@ -184,7 +193,7 @@ def _solve_inside(
         objective=certificate.upper,
         certificate=certificate,
         history=[{k: v * unit if k in scaled else v for k, v in r.items()} for r in found.history],
-        converged=upper - lower <= max(small, 2e-16 * abs(lower)),
+        converged=found_inside.gap <= small,
     )
 
 
@@ -303,7 +312,7 @@ def _certified(
         if upper - lower <= small or n_iter == max_iter:
             break
         del at  # the rows' numbers at `here` make room for the next step's
-    certificate = Certificate(upper, lower)
+    certificate = bracket(upper, lower, small)
     return Solution(
         w=there.w,
         mixture=proof,

@@ -670,7 +670,7 @@ class _Crossing:
             else:
                 a.f *= max(1 - end.f / b.f, 0.1) if side > 0 else 1.0
                 b, side = end, 1
-            if best <= self.tol or self._one(a, b):
+            if best <= self.tol or b.nu - a.nu <= 1e-15 * a.nu:
                 break
             if b.nu == math.inf:
                 nu = self._ahead(before, a, farthest)
@@ -715,11 +715,6 @@ class _Crossing:
     def _leap(self, a: _End, b: _End) -> float:
         """ν at which q + ½ ν χ² is the same at both ends."""
         return 2 * self._rise(b.lam, a.lam) / self._fall(a.lam, b.lam)
-
-    def _one(self, a: _End, b: _End) -> bool:
-        """Whether rounding can no longer tell the ends apart."""
-        near = b.nu < math.inf and b.nu - a.nu <= 1e-15 * b.nu
-        return near or bool(np.max(np.abs(a.lam - b.lam)) <= EPS / 2)
 
     def _between(self, a: Array, b: Array) -> Array:
         """b + s (a − b) on the sphere, 0 ≤ s ≤ 1; b is inside."""

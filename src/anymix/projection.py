@@ -142,7 +142,7 @@ def _within(x: Array, size: float) -> bool:
 
 def _unit(w: Array) -> Array:
     """w over a power of two, so that the largest is in [½, 1): a common factor means nothing."""
-    return np.maximum(np.ldexp(w, -np.frexp(w.max())[1]), 2.0**-300)
+    return np.asarray(np.maximum(np.ldexp(w, -np.frexp(w.max())[1]), 2.0**-300))
 
 
 def _centred(v: Array, w: Array, lower: Array, upper: Array, total: float, zero: float) -> Array:

@@ -23,7 +23,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.certificates import Certificate, Objective, certify
+from anymix.certificates import Certificate, Objective, bracket, certify
 from anymix.domains import Evaluation, LinearDomains
 from anymix.exact import Record, Solution
 from anymix.losses import CrossEntropy
@@ -146,7 +146,8 @@ class _Best:
             self.w, self.losses = w, self.problem.losses(w)
         if found.lower > known.lower:
             self.mixture = mixture
-        known = Certificate(min(found.upper, known.upper), max(found.lower, known.lower))
+        upper, lower = min(found.upper, known.upper), max(found.lower, known.lower)
+        known = bracket(upper, lower, 1e-10 * abs(upper))
         self.certificate = known
         self.history.append(
             {

@@ -147,7 +147,7 @@ def _sparse_spread(X: Any, k: Indices, i: Indices, share: Array, s: Array, mean:
         weight += np.bincount(at * d + j, a, mean.size)
     some = has.reshape(mean.shape) < rows[:, None]  # if no row lacks j, 1 − weight is but rounding
     lacking[some] = np.maximum(1 - weight.reshape(mean.shape)[some], 0.0)
-    return total + np.einsum("kj,kj->k", lacking, mean**2)
+    return np.asarray(total + np.einsum("kj,kj->k", lacking, mean**2))
 
 
 def squared_lengths(problem: LinearDomains) -> Array:
