@@ -332,7 +332,7 @@ def damped_cholesky(hessian: Array) -> tuple[Array, bool]:
 
 def bracket(upper: float, lower: float, slack: float) -> Certificate:
     """The certificate; values that cross by less than rounding may explain, `slack`, are equal."""
-    return Certificate(upper, upper if 0 < lower - upper <= slack else lower)
+    return Certificate(float(upper), float(upper if 0 < lower - upper <= slack else lower))
 
 
 def certify(
