@@ -216,7 +216,7 @@ def test_dual_is_a_minorant_for_any_step(name: str, scale: float) -> None:
     look = parts.at(np.zeros(problem.n_parameters))
     rng = np.random.default_rng(1)
     for step in (None, 0.1 * rng.normal(size=problem.n_parameters)):
-        value, v = look.dual(lam, step, scale)
+        value, v, _ = look.dual(lam, step, scale)
         assert np.isfinite(value)
         for w in np.repeat([0.01, 1.0], 50)[:, None] * rng.normal(size=(100, len(v))):
             assert lam @ problem.losses(w) >= value + v @ w - 1e-12

@@ -254,3 +254,29 @@ def test_bad_arguments_are_named(build: Any, name: str) -> None:
 def test_a_prior_says_which_sets_it_knows() -> None:
     with pytest.raises(TypeError, match="Hull"):
         DirichletPrior([2.0, 2.0]).best_response(Hull([[1.0, 0.0]]), [1.0, 2.0])
+
+
+def test_losses_near_the_largest_numbers() -> None:
+    """Differences of 2e308 are no number: the answers are those of smaller losses as far apart."""
+    losses, small = np.array([1e308, -1e308, 0.0]), np.array([1.0, -1.0, 0.0])
+    for mixtures in (Simplex(3), Box([0.1, 0.1, 0.0], [0.6, 1.0, 1.0])):
+        best = mixtures.maximize(losses)
+        for mu in (0.0, 1.0):
+            lam = Chi2Penalty(mu, [1, 2, 3]).best_response(mixtures, losses)
+            np.testing.assert_allclose(lam, best, rtol=0, atol=1e-15)
+        big = Chi2Penalty(1e308, [1, 2, 3]).best_response(mixtures, losses)
+        one = Chi2Penalty(1.0, [1, 2, 3]).best_response(mixtures, small)
+        np.testing.assert_allclose(big, one, rtol=1e-13)
+        lam = DirichletPrior([2.0, 3.0, 1.0]).best_response(mixtures, losses)
+        np.testing.assert_allclose(lam, best, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e30, 1e100, 1e300])
+def test_a_prior_beside_huge_losses_fills_the_box_in_their_order(scale: float) -> None:
+    """λ₀ is at its bound and λ₁ takes the rest; the level is 10³⁰⁰ wide and must still be found."""
+    box = Box([0.1, 0.1, 0.1, 0.05], [0.5, 0.5, 0.3, 0.2])
+    lam = DirichletPrior([1.001, 1.001, 1.001, 1.001]).best_response(
+        box, scale * np.array([2.0, 1.0, 0.0, -2.0])
+    )
+    np.testing.assert_allclose(lam, [0.5, 0.35, 0.1, 0.05], rtol=0, atol=1e-12)
+    assert lam.sum() == pytest.approx(1, abs=1e-14)

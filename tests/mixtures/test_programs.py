@@ -346,6 +346,13 @@ def test_the_smallest_problems() -> None:
     np.testing.assert_array_equal(fixed, half)
 
 
+def test_a_gain_above_rounding_is_taken() -> None:
+    """One of two entries is better by 1e-13 of its size: far above rounding, so it is worth it."""
+    c, none = np.array([1 + 1e-13, 1.0]), np.zeros((2, 0))
+    problem = Problem(c, none, np.zeros(2), np.zeros(2), np.ones(2))
+    np.testing.assert_array_equal(problem.solve(np.array([0.0, 1.0])), [1, 0])
+
+
 def test_a_bound_that_costs_nothing_is_met_exactly() -> None:
     """The nearest point of a segment is its end, at a right angle: a multiplier of zero."""
     points, target = np.array([[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]]), np.array([-1, 2, -1]) / 3

@@ -782,7 +782,7 @@ def test_dual_is_a_lower_bound_everywhere(
     mixture = rng.dirichlet(np.full(3, 0.5)) * (rng.random(3) < 0.8)
     w = size * rng.normal(size=rows.n_parameters)
     step = None if stride is None else stride * rng.normal(size=rows.n_parameters)
-    value, v = problem.at(w).dual(mixture, step, scale)
+    value, v, _ = problem.at(w).dual(mixture, step, scale)
     assert np.isfinite(value)
     for far in (0.01, 1.0, 10.0, 1000.0):
         for other in (far * rng.normal(size=rows.n_parameters), w + far * v, w - far * v):
@@ -812,7 +812,7 @@ def test_recentred_dual_leaves_the_intercepts_free(
     problem, rng = rows.problem(), np.random.default_rng(seed + 2)
     mixture = np.eye(3)[seed % 3] if concentrated else rng.dirichlet(np.ones(3))
     w = size * rng.normal(size=rows.n_parameters)
-    value, v = problem.at(w).dual(mixture)
+    value, v, _ = problem.at(w).dual(mixture)
     residual = np.abs(v[~problem.penalized]).max()
     spread = 1.0 if kind != "squared" else 1 + np.abs(problem.scores(w)).max()
     assert residual <= 1e-14 * spread
@@ -833,7 +833,7 @@ def test_recentred_dual_is_tight_at_the_best_intercept(kind: str, size: float) -
         return float(mixture @ problem.losses(moved))
 
     best = minimize(loss, np.zeros(rows.n_scores), method="Powell", tol=1e-12).fun
-    value, v = problem.at(w).dual(mixture)
+    value, v, _ = problem.at(w).dual(mixture)
     assert value + v @ w == pytest.approx(best, abs=1e-9)
 
 
@@ -858,7 +858,7 @@ def test_dual_is_tight_at_the_optimum(kind: str, overlap: bool, intercept: bool)
         here = problem.at(w)
         upper = mixture @ here.losses + gamma / 2 * np.sum(w[problem.penalized] ** 2)
         for s in (None, step):
-            value, v = here.dual(mixture, s)
+            value, v, _ = here.dual(mixture, s)
             assert np.abs(v[~problem.penalized]).max(initial=0.0) <= 1e-12
             lower = value - np.sum(v[problem.penalized] ** 2) / (2 * gamma)
             assert lower <= upper + 1e-13
@@ -878,7 +878,7 @@ def test_dual_after_a_newton_step_is_better_than_without() -> None:
     optimum = mixture @ problem.losses(best) + gamma / 2 * np.sum(best[problem.penalized] ** 2)
 
     def lower(s: Array | None) -> float:
-        value, v = problem.at(w).dual(mixture, s)
+        value, v, _ = problem.at(w).dual(mixture, s)
         return float(value - np.sum(v[problem.penalized] ** 2) / (2 * gamma))
 
     assert lower(step) == pytest.approx(optimum, rel=1e-12)
@@ -900,7 +900,7 @@ def test_dual_ignores_rows_without_weight() -> None:
 @kinds
 def test_dual_of_no_weight_is_nothing(kind: str) -> None:
     problem = draw_rows(kind, 42).problem()
-    value, v = problem.at(np.ones(problem.n_parameters)).dual(np.zeros(3))
+    value, v, _ = problem.at(np.ones(problem.n_parameters)).dual(np.zeros(3))
     assert value == 0
     assert not v.any()
 

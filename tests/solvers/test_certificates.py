@@ -418,7 +418,9 @@ def test_certificates_print_as_one_line() -> None:
     assert str(Certificate(1.0, -math.inf)).endswith("(gap inf)")
 
 
-def test_the_gap_is_never_negative() -> None:
-    assert Certificate(1.0, 1.0 + 1e-15).gap == 0.0
+def test_a_lower_value_above_the_upper_is_an_error() -> None:
+    for lower in (1.0 + 1e-15, 2.0, np.nan):
+        with pytest.raises(ValueError, match="one of the two is wrong"):
+            Certificate(1.0, lower)
     assert Certificate(1.0, 0.25).gap == 0.75
     assert Certificate(1.0, 0.25) == Certificate(1.0, 0.25)

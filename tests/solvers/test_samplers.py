@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -292,6 +293,114 @@ def test_one_row_a_domain_leaves_only_the_outer_variance() -> None:
     assert v.every_domain < 1e-15
     assert v.weighted == pytest.approx(v.outer)
     assert v.outer > 0.01
+
+
+def exact_variances(problem: LinearDomains, w: Array, lam: Array, b: Array) -> dict[str, Fraction]:
+    """All of `Variances` for the squared error, in fractions: no rounding hides anything."""
+    X = [
+        [Fraction(float(x)) for x in row]
+        for row in np.asarray(problem.X.toarray() if sparse.issparse(problem.X) else problem.X)
+    ]
+    rows = [[*x, Fraction(1)] if problem.intercept else x for x in X]
+    coef = [Fraction(float(x)) for x in w]
+    shares = [[Fraction(float(a)) for a in k] for k in problem.average.toarray()]
+    shares = [[a / sum(k) for a in k] for k in shares]
+    off = [
+        sum((x * c for x, c in zip(row, coef, strict=True)), Fraction(0)) - Fraction(float(y))
+        for row, y in zip(rows, problem.y, strict=True)
+    ]
+    loss = [z * z / 2 for z in off]
+    gradient = [[z * x for x in row] for z, row in zip(off, rows, strict=True)]
+
+    def apart(x: list[Fraction], y: list[Fraction]) -> Fraction:
+        return sum(((s - t) ** 2 for s, t in zip(x, y, strict=True)), Fraction(0))
+
+    def mean(a: list[Fraction], values: list[Fraction]) -> Fraction:
+        return sum((x * y for x, y in zip(a, values, strict=True)), Fraction(0))
+
+    columns = list(zip(*gradient, strict=True))
+    G = [[mean(a, list(column)) for column in columns] for a in shares]
+    v = [mean(a, [apart(g, G[k]) for g in gradient]) for k, a in enumerate(shares)]
+    L = [mean(a, loss) for a in shares]
+    u = [mean(a, [(x - L[k]) ** 2 for x in loss]) for k, a in enumerate(shares)]
+    mixture = [Fraction(float(x)) for x in lam]
+    mixture = [x / sum(mixture) for x in mixture]
+    whole = [mean(mixture, list(column)) for column in zip(*G, strict=True)]
+    outer = mean(mixture, [apart(g, whole) for g in G])
+    p, gaps = len(v), [(x - Fraction(float(y))) ** 2 for x, y in zip(L, b, strict=True)]
+    return {
+        "intra": max(v),
+        "outer": outer,
+        "per_domain": mean([x * x for x in mixture], v),
+        "weighted": mean(mixture, v) + outer,
+        "p_weighted": (mean(mixture, v) + outer) / p,
+        "uniform_domain": p * sum(u, Fraction(0)) + (p - 1) * sum(gaps, Fraction(0)),
+        "every_domain": sum(u, Fraction(0)),
+    }
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e4, 1e8])
+@pytest.mark.parametrize("form", ["dense", "csr", "weighted", "weighted csr", "overlapping csr"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_variances_keep_their_digits_beside_large_means(
+    shift: float, form: str, intercept: bool
+) -> None:
+    rng = np.random.default_rng(5)
+    X: Any = np.round(rng.normal(size=(12, 2)) * 4) / 4 + shift
+    if shift == 0:
+        X[::5, 1] = 0  # one column with holes and one without
+    y, domains = np.round(rng.normal(size=12) * 4), np.arange(12) % 3
+    options = {"sample_weight": rng.integers(1, 6, 12) / 3} if "weighted" in form else {}
+    labels = np.eye(3)[domains] + (rng.random((12, 3)) < 0.3) if "over" in form else domains
+    X = sparse.csr_array(X) if "csr" in form else X
+    problem = LinearDomains(X, y, labels, SquaredError(), intercept=intercept, **options)
+    w, lam = np.array([0.5, -0.25, 1.0])[: problem.n_parameters], np.array([0.5, 0.25, 0.25])
+    b = np.array([1.0, 0.0, 2.0])
+    found = variances(problem, w, lam, b)
+    for field, exact in exact_variances(problem, w, lam, b).items():
+        rounding = max(1e-10, 1e-15 * shift)  # gradients of shift² are apart by shift
+        assert getattr(found, field) == pytest.approx(float(exact), rel=rounding), field
+
+
+def test_gradients_that_are_large_and_nearly_alike_differ_still() -> None:
+    """At w = 1 the gradients x² of x = 1e8 and 1e8 + 1 are 1e16 and 1e16 + 2e8 + 1."""
+    X = np.array([[1e8], [1e8 + 1]])
+    for rows in (X, sparse.csr_array(X)):
+        problem = LinearDomains(rows, [0.0, 0.0], ["a", "a"], SquaredError(), intercept=False)
+        assert variances(problem, [1.0], [1.0]).intra == pytest.approx((1e8 + 0.5) ** 2, rel=1e-8)
+
+
+def test_equal_sparse_rows_have_no_variance_though_shares_sum_to_one_but_for_rounding() -> None:
+    """No row lacks the column, so its mean of 1e16 must not be charged with the rounding of 1."""
+    for seed in range(10):
+        weight = np.random.default_rng(seed).uniform(1, 2, size=7)
+        problem = LinearDomains(
+            sparse.csr_array(np.full((7, 1), 1e8)),
+            np.zeros(7),
+            ["a"] * 7,
+            SquaredError(),
+            intercept=False,
+            sample_weight=weight,
+        )
+        assert variances(problem, [1.0], [1.0]).intra <= 1e3  # gradients of 1e16 are rounded to 2
+
+
+def test_variances_of_several_scores_and_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three classes, and so few rows at a time that there are many parts: row by row, slowly."""
+    for form in ("dense", "overlapping csr"):
+        problem = make(11, n=30, p=3, n_classes=3, form=form)
+        w, lam, b = point(problem)
+        whole = variances(problem, w, lam, b)
+        monkeypatch.setattr("anymix.bounds.variance.CHUNK", 7)
+        assert variances(problem, w, lam, b).intra == pytest.approx(whole.intra, rel=1e-14)
+        monkeypatch.undo()
+        slope = problem.at(w).slope.astype(np.longdouble)
+        X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
+        rows = np.column_stack([X, np.ones(30)]).astype(np.longdouble)
+        g = (slope[:, :, None] * rows[:, None, :]).reshape(30, -1)
+        a = problem.average.toarray()
+        v = [np.sum(k * np.sum((g - k @ g) ** 2, axis=1)) for k in a]
+        assert whole.intra == pytest.approx(float(max(v)), rel=1e-13)
 
 
 @pytest.mark.parametrize("mixture", [[0.5, 0.6], [1.5, -0.5], [0.5, np.nan], [1.0]])

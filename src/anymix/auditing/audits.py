@@ -2,10 +2,11 @@
 
     L_k = mean loss on domain k,    agnostic loss = max_{λ∈Λ} Σ_k λ_k L_k
 
-Every number comes with a confidence interval of `intervals`: a share for accuracy and 0-1 loss, a
-mean for log loss, squared and absolute error and other losses (RMSE by its root), and those of AUC
-and calibration error. Each is about one domain alone; only `agnostic_interval` is about all of them
-at once.
+Every number comes with a confidence interval of `intervals`, and `interval_kinds` says what it is
+worth: "exact" for accuracy and 0-1 loss, which are shares; "guaranteed" for log loss, which has a
+largest value; "approximate" for squared and absolute error and other losses, RMSE (by its root),
+AUC and calibration error. Each interval is about one domain alone; only `agnostic_interval` is
+about all of them at once.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 from scipy import sparse
+from scipy.special import chdtri, ndtri
 
 from anymix.auditing import intervals
 from anymix.auditing.intervals import Estimate
@@ -36,6 +38,7 @@ __all__ = ["Audit", "Comparison", "audit", "compare"]
 
 FEW_ROWS = 30  # domains below it are named in the summary
 FLOOR = float(np.finfo(np.float64).eps)  # of probabilities in log losses
+ONE_MIXTURE = 1e-5  # a set Λ with √χ²(λ‖center) below it is taken for the center alone
 ROUNDING = 1e-6  # probabilities of a float32 softmax may be this much below 0 or above 1
 KINDS = {"zero_one": "labels", "log": "probabilities", "squared": "values", "absolute": "values"}
 LOSS_TITLES = {
@@ -46,7 +49,32 @@ LOSS_TITLES = {
 }
 
 
-Measure = Callable[[Rows, float], Estimate]  # of the rows of a domain, at a confidence
+KINDS_OF_INTERVALS = ("exact", "guaranteed", "approximate")  # from the surest to the least sure
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How to measure some rows, `of(rows, confidence)`, and the kind of its intervals."""
+
+    kind: str
+    of: Callable[[Rows, float], Estimate]
+
+
+@dataclass(frozen=True)
+class Loss(Measure):
+    """The mean loss of some rows, and of mixtures of domains.
+
+    limits : the least and the largest loss that a row can have.
+    mixed : of a mixture of domains without common rows: (parts, mixture, confidence).
+    distance : an upper bound of √(Σ c_k (L̂_k − L_k)²): (parts, c, confidence).
+    low : a lower end for the maximum over many domains, where one that is too high for a single
+        domain does harm: (rows, confidence).
+    """
+
+    limits: tuple[float, float]
+    mixed: Callable[[list[Rows], Array, float], Estimate]
+    distance: Callable[[list[Rows], Array, float], float]
+    low: Callable[[Rows, float], float]
 
 
 # The audit -------------------------------------------------------------------------------------
@@ -66,8 +94,10 @@ class Audit:
     pooled_loss, pooled_interval, pooled_metrics : the same of all rows together.
     mixtures, worst_mixture : Λ and the λ ∈ Λ of largest loss (p,).
     agnostic_loss, agnostic_interval : max_{λ∈Λ} Σ λ_k L_k; its interval holds for all domains at
-        once (Bonferroni).
+        once.
     confidence : the level of all intervals.
+    interval_kinds : "loss", "pooled_loss", "agnostic_loss" and each metric → "exact" or
+        "guaranteed", which cover at the level or above, or "approximate".
     n_empty_cells : combinations of `sensitive_features` without a row: nothing is known of them.
     n_outside : rows in no domain, which count in none of the numbers.
 
@@ -93,6 +123,7 @@ class Audit:
     worst_mixture: Array
     agnostic_interval: tuple[float, float]
     confidence: float
+    interval_kinds: dict[str, str]
     n_empty_cells: int
     n_outside: int
 
@@ -127,6 +158,7 @@ class Audit:
             "loss": self.loss,
             "kind": self.kind,
             "confidence": self.confidence,
+            "interval_kinds": dict(self.interval_kinds),
             "mixtures": repr(self.mixtures),
             "pooled_loss": _plain(self.pooled_loss),
             "pooled_interval": [_plain(end) for end in self.pooled_interval],
@@ -155,7 +187,9 @@ class Audit:
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """Headings and rows of the table for people: domains, then all rows, then the worst."""
         names = list(self.metrics)
-        heads = ["domain", "rows", self.loss_title, _level(self)]
+        kinds = [self.interval_kinds[name] for name in ("loss", "pooled_loss", "agnostic_loss")]
+        level = _level(self, max(kinds, key=KINDS_OF_INTERVALS.index))
+        heads = ["domain", "rows", self.loss_title, level]
         heads += [*(name.replace("_", " ") for name in names), "worst mixture"]
         rows = [
             [
@@ -232,18 +266,21 @@ def audit(
     2.5
     """
     _check_confidence(confidence)
-    kind, loss, row_losses, others = _measures(y_true, y_pred, loss, classes)
-    measures = {"loss": _measure_of(kind, loss, row_losses), **others}
-    n = _count(y_pred)
+    n = _check_predictions(y_pred)
     domains, n_empty_cells = _domains(domains, sensitive_features, n)
     parts = _parts(domains, n)  # name: rows
     sizes = np.array([len(rows) for rows in parts.values()])
     target = _target(mixtures, sizes)
     pooled = np.unique(np.concatenate(list(parts.values())))
-    total = {name: measure(pooled, confidence) for name, measure in measures.items()}
+    kind, loss, row_losses, others = _measures(y_true, y_pred, loss, classes, pooled)
+    loss_measure = _loss_of(kind, loss, row_losses, pooled)
+    measures: dict[str, Measure] = {"loss": loss_measure, **others}
+    total = {name: measure.of(pooled, confidence) for name, measure in measures.items()}
     found = {name: _table(measure, parts, confidence) for name, measure in measures.items()}
     losses = found["loss"]
-    sure = _table(measures["loss"], parts, 1 - (1 - confidence) / len(parts))  # all at once
+    agnostic_interval, agnostic_kind = _agnostic(
+        loss_measure, list(parts.values()), len(pooled), target, losses[:, 0], confidence
+    )
     return Audit(
         domain_names=tuple(parts),
         sizes=sizes,
@@ -260,8 +297,10 @@ def audit(
         pooled_metrics={name: total[name].value for name in others},
         mixtures=target,
         worst_mixture=target.maximize(losses[:, 0]),
-        agnostic_interval=(_worst(target, sure[:, 1]), _worst(target, sure[:, 2])),
+        agnostic_interval=agnostic_interval,
         confidence=confidence,
+        interval_kinds={name: measure.kind for name, measure in measures.items()}
+        | {"pooled_loss": measures["loss"].kind, "agnostic_loss": agnostic_kind},
         n_empty_cells=n_empty_cells,
         n_outside=n - len(pooled),
     )
@@ -269,7 +308,7 @@ def audit(
 
 def _table(measure: Measure, parts: dict[Any, Rows], confidence: float) -> Array:
     """Value, low and high of every domain, (p, 3)."""
-    return np.array([measure(rows, confidence) for rows in parts.values()])
+    return np.array([measure.of(rows, confidence) for rows in parts.values()])
 
 
 def _target(mixtures: Mixtures, sizes: NDArray[np.int64]) -> MixtureSet:
@@ -282,6 +321,80 @@ def _target(mixtures: Mixtures, sizes: NDArray[np.int64]) -> MixtureSet:
     return target
 
 
+# The interval of the agnostic loss
+
+
+def _agnostic(
+    loss: Loss,
+    parts: list[Rows],
+    n_rows: int,
+    target: MixtureSet,
+    losses: Array,
+    confidence: float,
+) -> tuple[tuple[float, float], str]:
+    """An interval of max_{λ∈Λ} ⟨λ, L⟩ and its kind; α = 1 − confidence is the chance to miss.
+
+    - Λ is one mixture c: the interval of ⟨c, L⟩, a weighted mean of all rows.
+    - Any Λ: with probability 1 − α all L_k are inside their intervals [l_k, u_k] at level 1 − α/p,
+      and then max_Λ ⟨λ, l⟩ ≤ max_Λ ⟨λ, L⟩ ≤ max_Λ ⟨λ, u⟩, since λ ≥ 0.
+    - Λ is narrow, disjoint domains: `_around_center`.
+
+    Which of them is done depends on Λ and the sizes of the domains, not on the losses. Domains that
+    share rows are not independent of each other, so of these a mean over domains is not used.
+    """
+    sizes = np.array([len(rows) for rows in parts])
+    center, alpha, disjoint = target.center, 1 - confidence, sizes.sum() == n_rows
+    spread = math.sqrt(max(target.skewness(np.maximum(center, 1e-12)) - 1, 0.0))
+    if spread <= ONE_MIXTURE and center.max() >= 1 - 1e-9:  # of a single domain
+        return loss.of(parts[int(np.argmax(center))], confidence)[1:], loss.kind
+    kind = "guaranteed" if loss.kind == "exact" else loss.kind
+    if spread <= ONE_MIXTURE and disjoint:
+        return loss.mixed(parts, center, confidence)[1:], kind
+    if disjoint and center.min() > 0 and _is_narrow(target, spread, sizes, kind, alpha):
+        return _around_center(loss, parts, target, losses, spread, alpha), kind
+    level = 1 - alpha / len(parts)
+    low = np.array([loss.low(rows, level) for rows in parts])
+    high = np.array([loss.of(rows, level).high for rows in parts])
+    return (_worst(target, low), _worst(target, high)), kind
+
+
+def _is_narrow(
+    target: MixtureSet, spread: float, sizes: NDArray[np.int64], kind: str, alpha: float
+) -> bool:
+    """Whether `_around_center` would be the shorter one if all losses were normal and alike."""
+    c, p, variances = target.center, len(sizes), 1 / sizes
+    z, z_each, z_all = (float(ndtri(1 - alpha / tails)) for tails in (4, 4 * p, 2 * p))
+    off = math.sqrt(chdtri(p, alpha / 2) / p) if kind == "approximate" else z_each
+    around = z * math.sqrt(c**2 @ variances) + spread * off * math.sqrt(c @ variances)
+    ends = np.sqrt(variances)
+    return around < z_all * float(target.maximize(ends) @ ends)
+
+
+def _around_center(
+    loss: Loss,
+    parts: list[Rows],
+    target: MixtureSet,
+    losses: Array,
+    spread: float,
+    alpha: float,
+) -> tuple[float, float]:
+    """An interval of max_Λ ⟨λ, L⟩ from that of ⟨c, L⟩, c the center, and how far λ is from c.
+
+    With D = L − L̂, ⟨λ, L⟩ = ⟨c, L⟩ + ⟨λ − c, L̂⟩ + ⟨λ − c, D⟩, and by Cauchy and Schwarz
+
+        |⟨λ − c, D⟩| ≤ √(Σ (λ_k − c_k)²/c_k) √(Σ c_k D_k²) ≤ ρ √(Σ c_k D_k²),
+
+    ρ = `spread`, ρ² = max_Λ χ²(λ‖c). The interval of ⟨c, L⟩ and the bound of the last root fail
+    with probability α/2 each. Also c ∈ Λ: the maximum is at least ⟨c, L⟩.
+    """
+    c = target.center
+    middle = loss.mixed(parts, c, 1 - alpha / 2)
+    shift = float((target.maximize(losses) - c) @ losses)
+    reach = spread * loss.distance(parts, c, 1 - alpha / 2)
+    low, high = middle.low + max(0.0, shift - reach), middle.high + shift + reach
+    return low, min(high, loss.limits[1])
+
+
 def _worst(target: MixtureSet, ends: Array) -> float:
     """max_{λ∈Λ} ⟨λ, ends⟩ with 0·∞ = 0: greater ends, greater maximum, so intervals carry over.
 
@@ -290,12 +403,13 @@ def _worst(target: MixtureSet, ends: Array) -> float:
     unknown = np.isinf(ends)
     if not unknown.any():
         return float(target.maximize(ends) @ ends)
+    if ends.max() == math.inf and target.maximize(unknown) @ unknown > 1e-9:
+        return math.inf
+    # Every mixture without the unknown domains gives a lower end. A high price on these finds the
+    # best of such mixtures, or one with an unknown domain if there is no other.
     low, width = (0.0, 1.0) if unknown.all() else (ends[~unknown].min(), np.ptp(ends[~unknown]))
-    best = target.maximize(np.where(unknown, -1e6, (ends - low) / (width or 1.0)))  # without them
-    share = (target.maximize(unknown) if ends.max() == math.inf else best) @ unknown
-    if share > 1e-9:
-        return float(ends[unknown][0])
-    return float(best @ np.where(unknown, 0.0, ends))
+    best = target.maximize(np.where(unknown, -1e6, (ends - low) / (width or 1.0)))
+    return -math.inf if best @ unknown > 1e-9 else float(best @ np.where(unknown, 0.0, ends))
 
 
 # Reading ---------------------------------------------------------------------------------------
@@ -314,6 +428,13 @@ def _is_column(values: Any) -> bool:
 
 def _count(values: Any) -> int:
     return int(values.shape[0] if hasattr(values, "shape") else len(values))
+
+
+def _check_predictions(y_pred: Any) -> int:
+    """How many rows there are."""
+    if not _is_column(y_pred) or _count(y_pred) == 0:
+        raise ValueError("y_pred has no rows; give a prediction for each row")
+    return _count(y_pred)
 
 
 def _domains(domains: Any, features: Any, n: int) -> tuple[Any, int]:
@@ -397,11 +518,9 @@ def _feature_columns(features: Any) -> list[tuple[str | None, Any]]:
 
 
 def _measures(
-    y_true: Any, y_pred: Any, loss: str | None, classes: ArrayLike | None
+    y_true: Any, y_pred: Any, loss: str | None, classes: ArrayLike | None, pooled: Rows
 ) -> tuple[str, str, Array, dict[str, Measure]]:
     """What y_pred is, the name of the loss, the loss of each row, and what else to measure."""
-    if not _is_column(y_pred) or _count(y_pred) == 0:
-        raise ValueError("y_pred has no rows; give a prediction for each row")
     if y_true is None:
         losses = numbers("y_pred", y_pred, _count(y_pred))
         loss = loss or ("zero_one" if np.asarray(y_pred).dtype == bool else "loss")
@@ -421,7 +540,7 @@ def _measures(
     kind = _kind(y_true, y_pred, loss)
     read = {"labels": _of_labels, "probabilities": _of_probabilities, "values": _of_values}[kind]
     loss = loss or next(name for name, of in KINDS.items() if of == kind)
-    return kind, loss, *read(y_true, y_pred, loss, classes)
+    return kind, loss, *read(y_true, y_pred, loss, classes, pooled)
 
 
 def _kind(y_true: Any, y_pred: Any, loss: str | None) -> str:
@@ -474,7 +593,7 @@ def _fractions(name: str, values: Any) -> Array | None:
 
 
 def _of_labels(
-    y_true: Any, y_pred: Any, loss: str, classes: ArrayLike | None
+    y_true: Any, y_pred: Any, loss: str, classes: ArrayLike | None, pooled: Rows
 ) -> tuple[Array, dict[str, Measure]]:
     n = _count(y_pred)
     (names, truth), (said, pred) = encode("y_true", y_true, n), encode("y_pred", y_pred, n)
@@ -494,11 +613,11 @@ def _of_labels(
 
 
 def _share_of(hits: NDArray[np.bool_]) -> Measure:
-    return lambda rows, confidence: intervals.share(hits[rows], confidence)
+    return Measure("exact", lambda rows, confidence: intervals.share(hits[rows], confidence))
 
 
 def _of_probabilities(
-    y_true: Any, y_pred: Any, loss: str, classes: ArrayLike | None
+    y_true: Any, y_pred: Any, loss: str, classes: ArrayLike | None, pooled: Rows
 ) -> tuple[Array, dict[str, Measure]]:
     P = _probabilities(y_pred)  # (n, K)
     n, K = P.shape
@@ -510,13 +629,19 @@ def _of_probabilities(
         losses = 0.0 - np.log(np.maximum(P[np.arange(n), y], FLOOR))  # not -0.0
     q, happened = (P[:, 1], y == 1) if K == 2 else (P.max(axis=1), likely == y)
     if K == 2:
-        measures["auc"] = lambda rows, confidence: intervals.auc(
-            q[rows], happened[rows], confidence
-        )
-    measures["calibration_error"] = lambda rows, confidence: intervals.calibration(
-        q[rows], happened[rows], confidence
-    )
+        measures["auc"] = _approximate(intervals.auc, q, happened)
+    measures["calibration_error"] = _approximate(intervals.calibration, q, happened)
     return losses, measures
+
+
+def _approximate(
+    interval: Callable[[Array, NDArray[np.bool_], float], Estimate],
+    q: Array,
+    happened: NDArray[np.bool_],
+) -> Measure:
+    return Measure(
+        "approximate", lambda rows, confidence: interval(q[rows], happened[rows], confidence)
+    )
 
 
 def _probabilities(y_pred: Any) -> Array:
@@ -563,7 +688,7 @@ def _counted_from_0(names: NDArray[Any], K: int) -> bool:
 
 
 def _of_values(
-    y_true: Any, y_pred: Any, loss: str, classes: ArrayLike | None
+    y_true: Any, y_pred: Any, loss: str, classes: ArrayLike | None, pooled: Rows
 ) -> tuple[Array, dict[str, Measure]]:
     n = _count(y_pred)
     error = numbers("y_pred", y_pred, n) - numbers("y_true", y_true, n)
@@ -573,20 +698,75 @@ def _of_values(
             "number; divide both by it"
         )
     losses = np.abs(error) if loss == "absolute" else error**2 / 2
-    half_square = _measure_of("values", "squared", error**2 / 2)
+    half_square = _loss_of("values", "squared", error**2 / 2, pooled)
+
+    def rmse(rows: Rows, confidence: float) -> Estimate:
+        return Estimate(*(math.sqrt(2 * end) for end in half_square.of(rows, confidence)))
+
     return losses, {
-        "mae": _measure_of("values", "absolute", np.abs(error)),
-        "rmse": lambda rows, confidence: Estimate(
-            *(math.sqrt(2 * end) for end in half_square(rows, confidence))
-        ),
+        "mae": _loss_of("values", "absolute", np.abs(error), pooled),
+        "rmse": Measure("approximate", rmse),
     }
 
 
-def _measure_of(kind: str, loss: str, losses: Array) -> Measure:
-    """The mean of some rows' losses, or the share of errors."""
-    if loss == "zero_one":
-        return _share_of(losses == 1)
-    return lambda rows, confidence: intervals.mean(losses[rows], confidence, *_reach(kind, loss))
+def _loss_of(kind: str, loss: str, losses: Array, pooled: Rows) -> Loss:
+    """The mean of some rows' losses; `pooled` are all rows that count at all."""
+    least, most = _reach(kind, loss)
+    if most == math.inf:
+        return _without_bound(losses, least, pooled)
+    guaranteed = _with_bounds(losses, least, most)
+    return _as_share(losses == 1, guaranteed) if loss == "zero_one" else guaranteed
+
+
+def _with_bounds(losses: Array, least: float, most: float) -> Loss:
+    def of(rows: Rows, confidence: float) -> Estimate:
+        return intervals.bounded(losses[rows], confidence, least, most)
+
+    def mixed(parts: list[Rows], mixture: Array, confidence: float) -> Estimate:
+        sizes = [len(rows) for rows in parts]
+        weights = np.repeat(mixture / sizes, sizes)
+        return intervals.bounded(losses[np.concatenate(parts)], confidence, least, most, weights)
+
+    return Loss("guaranteed", of, (least, most), mixed, *_of_all(of))
+
+
+def _as_share(hits: NDArray[np.bool_], guaranteed: Loss) -> Loss:
+    of = _share_of(hits).of
+    return Loss("exact", of, guaranteed.limits, guaranteed.mixed, *_of_all(of))
+
+
+def _of_all(of: Callable[[Rows, float], Estimate]) -> tuple[Callable[..., float], ...]:
+    """`distance` and `low` of a loss whose intervals cover at their level."""
+
+    def distance(parts: list[Rows], c: Array, confidence: float) -> float:
+        """All p intervals hold at once if each fails with a probability of (1 − confidence)/p."""
+        found = np.array([of(rows, 1 - (1 - confidence) / len(parts)) for rows in parts])
+        widths = np.max(np.abs(found[:, 1:] - found[:, :1]), axis=1)
+        return math.sqrt(c @ widths**2)
+
+    return distance, lambda rows, confidence: of(rows, confidence).low
+
+
+def _without_bound(losses: Array, least: float, pooled: Rows) -> Loss:
+    unit = float(np.mean(np.abs(losses[pooled])))
+    smallest = least if least > -math.inf else float(losses[pooled].min())
+
+    def of(rows: Rows, confidence: float) -> Estimate:
+        return intervals.mean(losses[rows], confidence, least, unit)
+
+    def mixed(parts: list[Rows], mixture: Array, confidence: float) -> Estimate:
+        return intervals.mixed([losses[rows] for rows in parts], mixture, confidence, least, unit)
+
+    def distance(parts: list[Rows], c: Array, confidence: float) -> float:
+        return intervals.distance([losses[rows] for rows in parts], c, confidence)
+
+    def low(rows: Rows, confidence: float) -> float:
+        """Guaranteed, if no loss is below the smallest one that was seen anywhere."""
+        x, tail = losses[rows], (1 - confidence) / 2
+        careful = smallest + intervals.lowest_mean(x - smallest, tail)
+        return min(of(rows, confidence).low, careful)
+
+    return Loss("approximate", of, (least, math.inf), mixed, distance, low)
 
 
 def _reach(kind: str, loss: str) -> tuple[float, float]:
@@ -635,13 +815,25 @@ class Comparison:
     def difference_intervals(self) -> Array:
         """Confidence intervals of the differences, each about one domain alone, (p, 2)."""
         pairs = zip(self.a.row_losses, self.b.row_losses, strict=True)
+        rows = [b - a for a, b in pairs]
+        least, most = self._reach()
+        if self.difference_kind == "guaranteed":
+            ends = [intervals.bounded(d, self.a.confidence, least, most)[1:] for d in rows]
+        else:
+            unit = float(np.mean(np.abs(np.concatenate(rows))))
+            ends = [intervals.mean(d, self.a.confidence, least, unit)[1:] for d in rows]
+        return np.array(ends)
+
+    @property
+    def difference_kind(self) -> str:
+        """Of their intervals: "guaranteed" if both losses have bounds, else "approximate"."""
+        return "guaranteed" if np.isfinite(self._reach()).all() else "approximate"
+
+    def _reach(self) -> tuple[float, float]:
+        """The least and the largest difference that a row can have."""
         least_a, most_a = _reach(self.a.kind, self.a.loss)
         least_b, most_b = _reach(self.b.kind, self.b.loss)
-        ends = [
-            intervals.mean(b - a, self.a.confidence, least_b - most_a, most_b - least_a)[1:]
-            for a, b in pairs
-        ]
-        return np.array(ends)
+        return least_b - most_a, most_b - least_a
 
     @property
     def price(self) -> float:
@@ -678,6 +870,7 @@ class Comparison:
                 str(name): float(d)
                 for name, d in zip(self.domain_names, self.differences, strict=True)
             },
+            "difference_kind": self.difference_kind,
             "difference_intervals": {
                 str(name): [_plain(end) for end in ends]
                 for name, ends in zip(self.domain_names, self.difference_intervals, strict=True)
@@ -755,18 +948,19 @@ def _check_names(names: Any) -> None:
 
 
 def _sentences(found: Audit) -> Iterable[str]:
-    p, level = len(found.sizes), _level(found)
+    p, kinds = len(found.sizes), found.interval_kinds
     losses, names = found.domain_losses, [str(name) for name in found.domain_names]
     yield (
         f"{found.n_rows:,} rows in {p} domain{'s' * (p > 1)}: the {found.loss_title} is "
-        f"{_short(found.pooled_loss)} on the rows as they are ({level} "
-        f"{_span(found.pooled_interval)})."
+        f"{_short(found.pooled_loss)} on the rows as they are "
+        f"({_level(found, kinds['pooled_loss'])} {_span(found.pooled_interval)})."
     )
     if p > 1:
         worst, best = int(np.argmax(losses)), int(np.argmin(losses))
         yield (
-            f"On the worst mixture it is {_short(found.agnostic_loss)} ({level} "
-            f"{_span(found.agnostic_interval)}), reached at {_mixture(found)}."
+            f"On the worst mixture it is {_short(found.agnostic_loss)} "
+            f"({_level(found, kinds['agnostic_loss'])} {_span(found.agnostic_interval)}), "
+            f"reached at {_mixture(found)}."
         )
         yield (
             f"It is largest on {names[worst]!r} ({_short(losses[worst])}) and smallest on "
@@ -797,7 +991,8 @@ def _comparing_sentences(pair: Comparison) -> Iterable[str]:
         f"On the rows as they are, the {a.loss_title} of {second} is {_short(abs(pair.price))} "
         f"{average} than that of {first} ({_short(b.pooled_loss)} against "
         f"{_short(a.pooled_loss)}); on the worst mixture it is {_short(abs(pair.gain))} {worst} "
-        f"({_short(b.agnostic_loss)}, {_level(b)} {_span(b.agnostic_interval)}, against "
+        f"({_short(b.agnostic_loss)}, {_level(b, b.interval_kinds['agnostic_loss'])} "
+        f"{_span(b.agnostic_interval)}, against "
         f"{_short(a.agnostic_loss)}, {_span(a.agnostic_interval)})."
     )
     k = int(np.argmax(pair.differences))
@@ -805,7 +1000,7 @@ def _comparing_sentences(pair: Comparison) -> Iterable[str]:
         pays = str(pair.domain_names[k])
         yield (
             f"The domain that pays most is {pays!r}: {_short(pair.differences[k])} more "
-            f"({_level(a)} {_span(pair.difference_intervals[k])})."
+            f"({_level(a, pair.difference_kind)} {_span(pair.difference_intervals[k])})."
         )
     yield from _few_rows(a)
 
@@ -818,8 +1013,9 @@ def _mixture(found: Audit) -> str:
     return ", ".join(shown) + (f" and {rest:.0%} others" if rest >= 0.005 else "")
 
 
-def _level(found: Audit) -> str:
-    return f"{100 * found.confidence:.4g}% interval"
+def _level(found: Audit, kind: str) -> str:
+    """'95% interval (approximate)': what is claimed of an interval, and how surely."""
+    return f"{100 * found.confidence:.4g}% interval ({kind})"
 
 
 def _short(value: float, digits: int = 4) -> str:

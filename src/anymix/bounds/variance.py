@@ -14,17 +14,22 @@ A variance of a vector is the trace of its covariance. For batches of b, divide 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from anymix.mixtures.sets import MixtureSet, Simplex
-from anymix.problem.linear import LinearDomains, squared_lengths
+from anymix.problem.linear import LinearDomains
 from anymix.solvers.certificates import Objective
 from anymix.solvers.exact import solve
 from anymix.solvers.samplers import PerDomain, Weighted
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+CHUNK = 2**20  # numbers that are held at once
 
 __all__ = ["Advice", "Variances", "advise_sampler", "variances"]
 
@@ -65,11 +70,10 @@ def variances(
     b = Objective.of(problem, None, 0.0, 0.0, "squared", offsets, None).offsets
     here, p = problem.at(w), problem.n_domains
     jacobian = here.jacobian()  # (p, n_parameters)
-    slopes = here.slope.reshape(problem.n_rows, -1)  # (n, scores)
-    squares = np.einsum("is,is->i", slopes, slopes) * squared_lengths(problem)  # ‖g_i‖²
-    v = _spread(problem.average @ squares, np.einsum("kj,kj->k", jacobian, jacobian))  # (p,)
+    v = _gradient_variances(problem, here.slope.reshape(problem.n_rows, -1), jacobian)  # (p,)
     value = problem.loss.derivatives(here.scores, problem.y, 0)[0]
-    u = _spread(problem.average @ value**2, here.losses**2)  # (p,)
+    k, i, share = _members(problem)
+    u = np.bincount(k, share * (value[i] - here.losses[k]) ** 2, p)  # (p,)
     outer = float(lam @ np.sum((jacobian - lam @ jacobian) ** 2, axis=1))
     weighted = float(lam @ v) + outer
     return Variances(
@@ -90,9 +94,60 @@ def _mixture(problem: LinearDomains, mixture: ArrayLike) -> Array:
     return lam
 
 
-def _spread(second: Array, square: Array) -> Array:
-    """E‖g‖² − ‖E g‖², at least 0 in spite of rounding."""
-    return np.maximum(second - square, 0.0)
+def _members(problem: LinearDomains) -> tuple[Indices, Indices, Array]:
+    """Domain k, row i and share a_ki of every membership; the shares of a domain sum to 1."""
+    shares = problem.average.tocoo()
+    return shares.row, shares.col, shares.data
+
+
+def _gradient_variances(problem: LinearDomains, slopes: Array, jacobian: Array) -> Array:
+    """v_k = Σ_i a_ki ‖g_i − ∇L_k‖², g_i = s_i ⊗ (x_i, 1), (p,); slopes s (n, scores).
+
+    The difference is squared, and not E‖g‖² − ‖E g‖² taken, which loses all digits where the
+    gradients are large and alike. So it takes a pass over the rows, a few of them at a time.
+    """
+    memberships, n_scores = _members(problem), slopes.shape[1]
+    means = jacobian.reshape(problem.n_domains, n_scores, -1)  # (p, scores, d or d + 1)
+    spread = _sparse_spread if sparse.issparse(problem.X) else _dense_spread
+    v = np.zeros(problem.n_domains)
+    for score in range(n_scores):
+        mean = means[:, score]
+        v += spread(problem.X, *memberships, slopes[:, score], mean[:, : problem.n_features])
+        if problem.intercept:
+            k, i, share = memberships
+            v += np.bincount(k, share * (slopes[i, score] - mean[k, -1]) ** 2, v.size)
+    return v
+
+
+def _dense_spread(X: Any, k: Indices, i: Indices, share: Array, s: Array, mean: Array) -> Array:
+    """Σ_i a_ki ‖s_i x_i − mean_k‖², (p,)."""
+    total, step = np.zeros(len(mean)), max(1, CHUNK // max(1, X.shape[1]))
+    for start in range(0, k.size, step):
+        part = slice(start, start + step)
+        off = s[i[part], None] * X[i[part]] - mean[k[part]]  # (step, d)
+        total += np.bincount(k[part], share[part] * np.einsum("ij,ij->i", off, off), total.size)
+    return total
+
+
+def _sparse_spread(X: Any, k: Indices, i: Indices, share: Array, s: Array, mean: Array) -> Array:
+    """The same, entry by entry: where x_ij = 0, mean_kj² weighs as much as the rows that lack j."""
+    total, d = np.zeros(len(mean)), X.shape[1]
+    lacking = np.zeros(mean.shape)  # Σ_i a_ki over the rows of domain k without an entry j
+    rows = np.bincount(k, minlength=len(mean))
+    has, weight = np.zeros(mean.size), np.zeros(mean.size)
+    step = max(1, CHUNK // max(1, X.nnz // max(1, X.shape[0])))
+    for start in range(0, k.size, step):
+        part = slice(start, start + step)
+        entries = X[i[part]].tocoo()
+        at = k[part][entries.row]
+        a, j = share[part][entries.row], entries.col
+        off = s[i[part]][entries.row] * entries.data - mean[at, j]
+        total += np.bincount(at, a * off**2, total.size)
+        has += np.bincount(at * d + j, minlength=mean.size)
+        weight += np.bincount(at * d + j, a, mean.size)
+    some = has.reshape(mean.shape) < rows[:, None]  # if no row lacks j, 1 − weight is but rounding
+    lacking[some] = np.maximum(1 - weight.reshape(mean.shape)[some], 0.0)
+    return np.asarray(total + np.einsum("kj,kj->k", lacking, mean**2))
 
 
 @dataclass(frozen=True)

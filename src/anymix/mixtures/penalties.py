@@ -13,6 +13,8 @@ from anymix.mixtures.sets import Box, MixtureSet, Point, Simplex, Vertices
 
 Array = NDArray[np.float64]
 
+TINY = float(np.finfo(np.float64).tiny)
+
 
 @final
 class Chi2Penalty:
@@ -63,10 +65,13 @@ class Chi2Penalty:
         Exact for every set; μ = 0 is `mixtures.maximize`.
         """
         m, L = self.reference, _losses(losses, mixtures, self.reference.size)
+        mu = self.mu
+        if np.abs(L).max() > 1e300:  # differences of L may not overflow
+            mu, L = mu / 4, L / 4
         L = L - L.max()  # Σλ = 1: a constant in L changes nothing
-        if self.mu <= 1e-150 * np.ptp(L):  # L/μ would be too large to square
+        if mu <= 1e-150 * np.ptp(L):  # L/μ would be too large to square
             return mixtures.maximize(L)
-        return mixtures.project(m * (1 + L / (2 * self.mu)), weights=1 / m)
+        return mixtures.project(m * (1 + L / (2 * mu)), weights=1 / m)
 
 
 @final
@@ -143,6 +148,8 @@ def _fill(a: Array, L: Array, lower: Array, upper: Array) -> Array:
         )
     if lower.sum() >= 1:
         return lower.copy()
+    if np.abs(L).max() > 1e300:  # differences of L may not overflow
+        a, L = a / 16, L / 16
     j, step = _level(a, L, lower, upper)
     low = _clipped(a, (L[j] - L) + step, lower, upper)
     tied = _clipped(a, (L[j] - L) + step, lower, upper, at_tie=np.inf) - low
@@ -153,7 +160,7 @@ def _fill(a: Array, L: Array, lower: Array, upper: Array) -> Array:
 
 def _clipped(a: Array, gap: Array, lower: Array, upper: Array, at_tie: float = 0.0) -> Array:
     """clip(a/gap, l, u), gap = τ − L; at gap = 0 a linear entry (a = 0) may be anything."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         inner = np.where(gap > 0, a / gap, np.where((gap == 0) & (a == 0), at_tie, np.inf))
     return np.clip(inner, lower, upper)
 
@@ -193,7 +200,7 @@ def _kinks(a: Array, L: Array, lower: Array, upper: Array) -> tuple[NDArray[np.i
 
 def _root(a: Array, gap: Array, lower: Array, upper: Array, left: float, right: float) -> float:
     """s in [left, right] with Σ clip(a/(gap+s), l, u) = 1, by Newton's method on 1/Σ."""
-    s = (left + right) / 2
+    s = _middle(left, right)
     for _ in range(200):
         lam = _clipped(a, gap + s, lower, upper)
         excess = lam.sum() - 1
@@ -202,11 +209,18 @@ def _root(a: Array, gap: Array, lower: Array, upper: Array, left: float, right: 
         mass, slope = lam[free].sum(), np.sum(lam[free] ** 2 / a[free])
         scale = (mass - excess) * slope
         new = s + mass * excess / scale if scale > 0 else left
-        new = new if left < new < right else (left + right) / 2
+        new = new if left < new < right else _middle(left, right)
         if new in (s, left, right):
             break
         s = new
     return s
+
+
+def _middle(left: float, right: float) -> float:
+    """Half-way from left ≥ 0 to right; by their ratio if that is large: they may be 10³⁰⁰ apart."""
+    if right <= 4 * left:
+        return (left + right) / 2
+    return float(np.sqrt(max(left, TINY)) * np.sqrt(right))
 
 
 def _losses(losses: ArrayLike, mixtures: MixtureSet, length: int) -> Array:

@@ -16,6 +16,8 @@ Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
+FARTHEST = 200  # 2²⁰⁰ times as large is as good as infinitely large
+NOTHING = -(10**6)  # the exponent of 0
 ROUNDING = 8 * EPS  # a multiplier below this share of its summands is rounding: it is zero
 
 
@@ -73,7 +75,8 @@ class _Problem:
     def squares(self) -> Array:
         """Q_ii, and next to nothing where that is zero."""
         squares = self.sizes[1] ** 2 + self.D
-        return np.maximum(squares, 1e-3 * np.min(squares, where=squares > 0, initial=1.0))
+        least = float(np.min(squares, where=squares > 0, initial=1.0))
+        return np.maximum(squares, max(1e-3 * least, 1e-30))
 
     @cached_property
     def units(self) -> Array:
@@ -136,14 +139,36 @@ def _normalized(
         raise ValueError(f"lower ≤ upper must hold for {n} entries, got {lower} and {upper}")
     if np.any(D < 0):
         raise ValueError(f"diagonal must be ≥ 0 for a minimum to exist, got {D.min()}")
+    c, F, D = scaled(c, F, D)
     if F.shape[1] > n:
         F = np.asarray(np.linalg.qr(F.T, mode="r")).T
     scale = np.max(np.einsum("ij,ij->i", F, F) + D) or np.max(np.abs(c)) or 1.0
+    D = np.where(2.0**-FARTHEST * scale > D, 0.0, D)
     tall = np.max(np.abs(A), axis=1, initial=0.0)
     tall[tall == 0] = 1.0
     return _Problem(
         c / scale, F / np.sqrt(scale), D / scale, lower, upper, A / tall[:, None], b / tall
     )
+
+
+def scaled(c: Array, F: Array, D: Array) -> tuple[Array, Array, Array]:
+    """(c, F, D) over powers of two: the same problem, in which no square overflows or is lost.
+
+    The largest entry of F Fᵀ + diag D comes near 1. Where c is more than 2²⁰⁰ times as large it is
+    made smaller: only where c is the same does the matrix count, and there it still does.
+    """
+    k, linear = max(_exponent(F), -(-_exponent(D) // 2)), _exponent(c)
+    if k == NOTHING:
+        return np.ldexp(c, -max(linear, -1000)), F, D
+    if k in (0, 1) and linear <= FARTHEST:
+        return c, F, D
+    return np.ldexp(c, -max(2 * k, linear - FARTHEST)), np.ldexp(F, -k), np.ldexp(D, -2 * k)
+
+
+def _exponent(x: Array) -> int:
+    """e with |x| < 2ᵉ."""
+    most = max(float(x.max(initial=0.0)), -float(x.min(initial=0.0)))
+    return int(np.frexp(most)[1]) if most > 0 else NOTHING
 
 
 def _finite(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
@@ -371,25 +396,28 @@ def _dual_newton(problem: _Problem, x: Array | None) -> tuple[Array | None, Arra
     dual = _Dual(problem)
     if x is None:
         x = _back(_cholesky(dual.hessian), dual.total - (problem.c / problem.D) @ dual.E)
-    for _ in range(100):
+    for _ in range(60):
         theta, slope, size = dual.at(x)
         if np.all(np.abs(slope) <= 1e-12 * size):
             return theta, x
         step = dual.newton(theta, slope)
-        x = x + _line_search(dual, x, step, float(slope @ step)) * step
+        t = _line_search(dual, x, step, float(slope @ step))
+        if t == 0:  # rounding hides the way up: the active-set method does without
+            break
+        x = x + t * step
     return None, x
 
 
 def _line_search(dual: _Dual, x: Array, step: Array, rise: float) -> float:
-    """t that takes a tenth off the rise of the concave dual from x along the step."""
+    """t that takes a tenth off the rise of the concave dual from x along the step; 0 for none."""
     t, low, high = 1.0, 0.0, np.inf
-    for _ in range(50):
+    for _ in range(16):
         rest = dual.at(x + t * step)[1] @ step
         if np.abs(rest) <= 0.9 * rise:
-            break
+            return t
         low, high = (t, high) if rest > 0 else (low, t)
         t = 2 * t if high == np.inf else (low + high) / 2
-    return t
+    return 0.0
 
 
 class _Dual:

@@ -7,7 +7,6 @@ at which Σ λ = total. These functions trust their arguments; the sets in `mixt
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,10 @@ FEW = 64  # up to this many kinks are tried at once
 SAMPLE = 1024  # entries enough to know where the middle is
 COUNTS = np.arange(1.0, SMALL + 1)
 ONES = np.ones(SMALL)
-ROUNDING = 64 * float(np.finfo(np.float64).eps)  # of a sum of up to 10⁶ numbers
+EPS = float(np.finfo(np.float64).eps)
+ROUNDING = 64 * EPS  # of a sum of up to 10⁶ numbers
+FAR = 1e150  # sums and products of two up to this size cannot overflow
+MODEST = 64.0  # up to this size v costs λ no digit above the 14th
 
 
 def project_simplex(v: Array) -> Array:
@@ -31,10 +33,14 @@ def project_simplex(v: Array) -> Array:
     if v.size <= SMALL:
         u = _descending(v)
         top = u[0]  # v − top is exact near the top, where λ lives: |v| may be 1e9
+        if float(top) - float(u[-1]) > FAR:
+            u, v = _raised(u, top), _raised(v, top)
         return _descend(v - top, _threshold(u - top))
     top = v.max()
-    part = v[:: max(16, -(-v.size // SMALL))]
-    bound = max(-1.0, _threshold(_descending(part) - top))  # τ of a part is at most τ of the whole
+    part = _descending(v[:: max(16, -(-v.size // SMALL))])
+    if float(top) - float(part[-1]) > FAR:
+        part = _raised(part, top)
+    bound = max(-1.0, _threshold(part - top))  # τ of a part is at most τ of the whole
     mask = v > np.nextafter(top + bound, -np.inf)
     if 2 * np.count_nonzero(mask) > v.size:
         z = v - top
@@ -44,6 +50,14 @@ def project_simplex(v: Array) -> Array:
     z = v[kept] - top
     lam[kept] = _descend(z, _threshold(_descending(z)) if z.size <= SMALL else bound)
     return lam
+
+
+def _raised(v: Array, top: float) -> Array:
+    """v with all that is far below its largest entry raised, which keeps v − top and sums finite.
+
+    λ is zero wherever v ≤ top − 1, so nothing else changes.
+    """
+    return np.asarray(np.maximum(v, top - max(2.0, 2.0 * EPS * abs(top))))
 
 
 def _descend(z: Array, tau: float) -> Array:
@@ -99,23 +113,102 @@ def _threshold(u: Array) -> float:
 def project_box(v: Array, w: Array, lower: Array, upper: Array, total: float = 1.0) -> Array:
     """argmin ½ Σ w_k (λ_k − v_k)²  over  lower ≤ λ ≤ upper, Σ λ = total.
 
-    A second pass finds the part of τ that rounding took from the first: z is then of the size of
-    λ wherever λ is off its bounds, however large v was.
+    Exact to rounding for v and w of any size: where v is large it is first moved, v − t/w, to
+    where the entries off their bounds are of the size of λ (see `_centred`). A second pass then
+    finds the part of τ that rounding took from the first.
 
     >>> v, w, zeros = np.array([1.0, 0.0, 0.0]), np.array([1.0, 1.0, 3.0]), np.zeros(3)
     >>> project_box(v, w, zeros, np.array([0.6, 1.0, 1.0]))
     array([0.6, 0.3, 0.1])
     """
+    zero = 0.0
+    if not (_within(v, MODEST) and _within(w, FAR) and w.min() > 1 / FAR):
+        w, zero = _unit(w), 16 * EPS * total
+        v = _centred(v, w, lower, upper, total, zero)
     for _ in range(4):
-        v = v - _multiplier(v, w, lower, upper, total) / w
+        v = v - _multiplier(v, w, lower, upper, total, zero) / w
         lam: Array = np.clip(v, lower, upper)
-        if abs(float(lam.sum()) - total) <= ROUNDING * total:
+        missing = total - float(lam.sum())
+        if abs(missing) <= ROUNDING * total:
+            return lam
+    room = upper - lam if missing > 0 else lam - lower  # Σ λ = total comes before all else
+    return np.asarray(np.clip(lam + missing * room / (room.sum() or 1.0), lower, upper))
+
+
+def _within(x: Array, size: float) -> bool:
+    """|x| ≤ size; the sum of squares says so for less, if they are few."""
+    return bool(np.vdot(x, x) <= size**2) or max(float(x.max()), -float(x.min())) <= size
+
+
+def _unit(w: Array) -> Array:
+    """w over a power of two, so that the largest is in [½, 1): a common factor means nothing."""
+    return np.asarray(np.maximum(np.ldexp(w, -np.frexp(w.max())[1]), 2.0**-300))
+
+
+def _centred(v: Array, w: Array, lower: Array, upper: Array, total: float, zero: float) -> Array:
+    """v − t/w, which has the same projection, with t = w_j v_j so near to τ that no digit is lost.
+
+    λ = clip(v − τ/w) is off its bounds only where w v is within w of τ. Filling λ in the order of
+    w v finds an entry j within max w of τ; seen from there τ is known to 16 digits, which finds a
+    nearer one. The lightest entry near τ ends it: there |v − t/w| ≤ 2 for all that are near.
+    """
+    j = _crossing(v, w, upper - lower, total - float(lower.sum()))
+    for _ in range(64):
+        z = seen_from(j, v, w)
+        tau = _multiplier(z, w, lower, upper, total, zero)
+        off = np.maximum(w * (z - upper) - tau, tau - w * (z - lower))  # ≤ 0: between its bounds
+        near = np.flatnonzero(off <= max(0.0, float(off.min())) + 8 * EPS * abs(tau))
+        if np.max(np.abs(z[near])) <= MODEST:
             break
-    return lam
+        j = int(near[np.argmin(w[near])])
+    return z
 
 
-def _multiplier(z: Array, w: Array, lower: Array, upper: Array, total: float) -> float:
-    """τ with Σ clip(z − τ/w, l, u) = total.
+def _crossing(v: Array, w: Array, rises: Array, rest: float) -> int:
+    """The entry at which λ, raised from its lower bounds in the order of falling w v, has its sum.
+
+    Equal products are told apart by what rounding took from them.
+    """
+    (a, e), (b, f) = np.frexp(v), np.frexp(w)
+    low = _product(a, b)[1]
+    order = np.lexsort((-np.ldexp(low, e + f), -(v * w)))
+    k = int(np.searchsorted(np.add.accumulate(rises[order]), rest))
+    return int(order[min(k, v.size - 1)])
+
+
+def seen_from(j: int, v: Array, w: Array) -> Array:
+    """v_k − w_j v_j / w_k = (w_k v_k − w_j v_j) / w_k, without cancellation; at most 1e200.
+
+    Mantissas and exponents apart, both products are exact as a sum of two numbers, and they are
+    brought to the exponent of the larger before they are subtracted.
+    """
+    (a, e), (b, f) = np.frexp(v), np.frexp(w)
+    high, low = _product(a, b)
+    e = np.where(a == 0, -5000, e + f)  # 0 has no exponent of its own
+    most = np.maximum(e, e[j])
+    own, other = np.maximum(e - most, -1000), np.maximum(e[j] - most, -1000)
+    s = np.ldexp(high, own) - np.ldexp(high[j], other)  # exact where the two nearly cancel
+    s += np.ldexp(low, own) - np.ldexp(low[j], other)
+    z = np.ldexp(s / b, np.clip(most - f, -1000, 700))
+    return np.asarray(np.clip(z, -1e200, 1e200))
+
+
+def _product(a: Array, b: Array) -> tuple[Array, Array]:
+    """a b = high + low, exactly, for ½ ≤ |a|, |b| < 1 (Dekker, 1971)."""
+    high = a * b
+    a1, b1 = _half(a), _half(b)
+    a2, b2 = a - a1, b - b1
+    return high, ((a1 * b1 - high) + a1 * b2 + a2 * b1) + a2 * b2
+
+
+def _half(a: Array) -> Array:
+    """The first 26 of the 53 bits of a."""
+    big = 134217729.0 * a  # 2²⁷ + 1
+    return np.asarray(big - (big - a))
+
+
+def _multiplier(z: Array, w: Array, lower: Array, upper: Array, total: float, zero: float) -> float:
+    """τ with Σ clip(z − τ/w, l, u) = total; where it is so, up to `zero`, on a stretch, the least.
 
     The sum falls with τ and is linear between its 2p kinks: halve their number until τ is known
     to lie between two neighbours. An entry whose kinks are both behind is settled, at l, at u or
@@ -128,7 +221,8 @@ def _multiplier(z: Array, w: Array, lower: Array, upper: Array, total: float) ->
         kinks = _pivots(leaves, lands, left, right)
         at = kinks[:, None]  # (kinks, 1) against (entries,)
         lam = np.where(at < lands, np.clip(z - at / w, lower, upper), lower)
-        below = lam.sum(axis=1) + fixed - slope * kinks > 0
+        excess = lam.sum(axis=1) + fixed - slope * kinks
+        below = excess > np.where(kinks > 0, zero, -zero)
         right = min(right, kinks.min(where=~below, initial=right))
         left = max(left, kinks.max(where=below & (kinks < right), initial=left))
         at_l, at_u = lands <= left, leaves >= right
@@ -152,40 +246,3 @@ def _pivots(leaves: Array, lands: Array, left: float, right: float) -> Array:
             break
     few = every == 1 and kinks.size <= FEW
     return kinks if few else np.partition(kinks, kinks.size // 2)[kinks.size // 2, None]
-
-
-def rising_root(
-    f: Callable[[float], float], f_low: float, guess: float, least: float, tol: float
-) -> float:
-    """ν > 0 with 0 ≤ f(ν) ≤ tol for a rising f that is nearly linear, f(0) = f_low < 0.
-
-    Secants, first outwards until f ≥ 0, then inwards; an end kept twice has its f scaled down
-    (Anderson and Björck, 1973), and now and then the bracket is cut in ratio, whatever f does.
-    Returns the smallest ν seen with f ≥ 0, content with ν ≤ least; inf beyond 10⁴⁰ guesses.
-
-    >>> round(rising_root(lambda nu: nu**2 - 2, -2.0, 1.0, 0.0, 1e-15), 12)
-    1.414213562373
-    """
-    low, high, f_high, nu = 0.0, math.inf, math.inf, guess
-    side = 0
-    for k in range(200):
-        value = f(nu)
-        if value >= 0:
-            f_low *= max(1 - value / f_high, 0.1) if side > 0 else 1.0
-            high, f_high, side = nu, value, 1
-        elif high < math.inf:
-            f_high *= max(1 - value / f_low, 0.1) if side < 0 else 1.0
-            low, f_low, side = nu, value, -1
-        else:
-            ahead = (nu - low) * value / (f_low - value) if value > f_low else math.inf
-            low, f_low = nu, value
-            nu += min(max(1.5 * ahead, nu), 1e4 * nu)
-            if nu > 1e40 * guess:
-                return math.inf
-            continue
-        if 0 <= value <= tol or low >= high * (1 - 1e-15) or high <= least:
-            break
-        nu = low - f_low * (high - low) / (f_high - f_low)
-        if k % 5 == 4:
-            nu = math.sqrt(low * high) if low > 0 else high / 256
-    return high

@@ -10,18 +10,21 @@ import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.mixtures.programs import minimize_quadratic
-from anymix.mixtures.projections import project_box, project_simplex, rising_root
+from anymix.mixtures.programs import minimize_quadratic, scaled
+from anymix.mixtures.projections import project_box, project_simplex, seen_from
 
 Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
+STEPS = 64  # along the path into a χ² ball; five to ten are usual
+FIRST = 5  # of these, secants all of them
 ENUMERABLE = 12  # up to this many domains the corners of a box are tried one by one
 
 
@@ -72,7 +75,8 @@ class MixtureSet(ABC):
         if D.min() < 0:
             raise ValueError(f"diagonal must be ≥ 0, found {D.min()}: the problem is not convex")
         first = None if start is None else _vector("start", start, p)
-        return self._minimize(_vector("c", c, p), F, D, first)
+        linear, F, D = scaled(_vector("c", c, p), F, D)
+        return self._minimize(linear - linear.max(), F, D, first)  # Σ λ = 1 sees no constant
 
     def contains(self, mixture: ArrayLike, tol: float = 1e-9) -> bool:
         """Whether the mixture meets every constraint of conv Λ up to `tol`."""
@@ -301,11 +305,11 @@ class Hull(MixtureSet):
         return np.asarray(self.points.mean(axis=0))
 
     def _project(self, v: Array, w: Array | None) -> Array:
-        if w is None:
-            v, w = v - v.mean(), np.ones_like(v)  # Σ λ is fixed: only differences count
+        v, w = _modest(v, w)
         return self._minimize(w * v, np.zeros((v.size, 0)), w, None)
 
     def _maximize(self, L: Array) -> Array:
+        L = _modest_losses(L)
         return np.array(self.points[np.argmax(self.points @ (L - L.max()))])
 
     def _minimize(self, c: Array, F: Array, D: Array, start: Array | None) -> Array:
@@ -314,7 +318,9 @@ class Hull(MixtureSet):
         theta = _minimize_on_box(V @ c, factor, np.zeros(n), np.zeros(n), np.ones(n), None)
         for _ in range(8):  # again from λ, where differences keep the digits that V and c hide
             lam = theta @ V
-            theta = self._refined(theta, V - lam, F @ (lam @ F) + D * lam - c, F, D)
+            slope = F @ (lam @ F) + D * lam - c
+            slope -= lam @ slope  # a constant, which no difference of mixtures sees
+            theta = self._refined(theta, V - lam, slope, F, D)
             if np.max(np.abs(theta @ V - lam)) <= 1e-15:
                 break
         return np.asarray(theta @ V)
@@ -322,7 +328,6 @@ class Hull(MixtureSet):
     @staticmethod
     def _refined(theta: Array, W: Array, slope: Array, F: Array, D: Array) -> Array:
         """θ moved to the minimum that W = V − λ and the slope at λ tell of."""
-        slope = slope - slope.mean()  # a constant, which no difference of mixtures sees
         theta = theta + minimize_quadratic(
             -(W @ slope),
             np.hstack((W @ F, W * np.sqrt(D))),
@@ -446,14 +451,16 @@ class TVBall(MixtureSet):
         return self._c.copy()
 
     def _project(self, v: Array, w: Array | None) -> Array:
-        c, rho, zeros = self._c, self.rho, np.zeros_like(v)
+        c, rho = self._c, self.rho
         free = Simplex(v.size)._project(v, w)
-        if np.abs(free - c).sum() <= 2 * rho:
+        if rho >= 1 or np.abs(free - c).sum() <= 2 * rho:
             return free
+        if rho == 0:
+            return self.center
         w = np.ones_like(v) if w is None else w
-        a = project_box(v - c, w, zeros, np.full_like(c, rho), rho)
-        b = project_box(c - v, w, zeros, c, rho)
-        return np.asarray(c + a - b)
+        above = project_box(v, w, c, c + rho, 1 + rho)  # c + a
+        below = project_box(v, w, np.zeros_like(c), c, 1 - rho)  # c − b
+        return np.asarray(above + (below - c))
 
     def _maximize(self, L: Array) -> Array:
         upper = self.center
@@ -550,53 +557,52 @@ class Chi2Ball(MixtureSet):
     def _project(self, v: Array, w: Array | None) -> Array:
         m, base = self._reference, self.base
         free = base._project(v, w)
-        if w is None:
-            v, w = v - v.max(), np.ones_like(v)  # Σ λ is fixed: only differences count
-        weights = w
+        z, a = _modest(v, w)
 
         def path(nu: float) -> Array:
-            return base._project((weights * v + nu) / (weights + nu / m), weights + nu / m)
+            return base._project((a * z + nu) / (a + nu / m), a + nu / m)
 
-        return self._shrink(free, path, float(np.max(w * m)))
+        return self._shrink(free, path, lambda lam: a * (lam - z))
 
     def _maximize(self, L: Array) -> Array:
         m, base = self._reference, self.base
-        if np.ptp(L) == 0:
+        if L.max() == L.min():
             return self.center
-        L = (L - L.max()) / np.ptp(L)
-        return self._shrink(
-            base._maximize(L), lambda nu: base._project(m * (1 + L / nu), 1 / m), 1.0
-        )
+        slope = _modest_losses(L)
+        slope = (slope - slope.max()) / (slope.max() - slope.min())
+
+        def path(nu: float) -> Array:
+            return base._project(m * (1 + slope / nu), 1 / m)
+
+        return self._shrink(base._maximize(L), path, lambda lam: -slope)
 
     def _minimize(self, c: Array, F: Array, D: Array, start: Array | None) -> Array:
         m, base = self._reference, self.base
-        scale = max(float(np.ptp(c)), float(np.max(np.sum(F**2, axis=1) + D)))
-        if scale == 0:
-            return self.center  # the objective is constant
-        free = base._minimize(c, F, D, start)
-        return self._shrink(free, lambda nu: base._minimize(c, F, D + nu / m, None), scale)
 
-    def _shrink(self, free: Array, path: Callable[[float], Array], scale: float) -> Array:
-        """λ(ν) for the least ν ≥ 0 at which χ²(λ(ν)) ≤ r − 1; λ(0) = free, λ(ν) = path(ν).
+        def path(nu: float) -> Array:
+            return base._minimize(c, F, D + nu / m, None)
 
-        χ²(λ(ν)) falls to its least value d₀ on the base, about as 1/ν² above d₀: so the root is
-        sought in f(ν) = √((r−1−d₀)/(χ²−d₀)) − 1, which is nearly linear. `scale` is the size of
-        the objective that path minimises.
+        def slope(lam: Array) -> Array:
+            return F @ (lam @ F) + D * lam - c
+
+        return self._shrink(base._minimize(c, F, D, start), path, slope)
+
+    def _shrink(
+        self, free: Array, path: Callable[[float], Array], slope: Callable[[Array], Array]
+    ) -> Array:
+        """argmin q over the ball, q a convex quadratic with its minimum over the base at `free`.
+
+        λ(ν) = path(ν) minimises q + ½ ν χ² over the base, and χ²(λ(ν)) falls with ν ≥ 0 to its
+        least value d₀: ν is the root of χ² = r − 1. `slope` is ∇q.
         """
-        t, d0 = self.r - 1, self._chi2(self._least)
-        room, rounding = t - d0, 8 * EPS * (t + math.sqrt(t))
+        t = self.r - 1
+        room, rounding = t - self._chi2(self._least), 8 * EPS * (t + math.sqrt(t))
         if room <= rounding:
-            return self._least.copy()
+            return self.center
         if self._chi2(free) <= t + rounding:
             return free
-
-        def gap(lam: Array) -> float:
-            return math.sqrt(room / max(self._chi2(lam) - d0, 1e-12 * room)) - 1
-
         tol = max(1e-14, rounding / room)
-        least = EPS * scale / (1 + self._chi2(free))  # below it ½ ν χ² is lost in the objective
-        nu = rising_root(lambda nu: gap(path(nu)), gap(free), scale, least, tol)
-        return self._least.copy() if nu == math.inf else path(nu)
+        return _Crossing(self._reference, self._least, room, tol, path, slope).find(free)
 
     def _contains(self, lam: Array, tol: float) -> bool:
         return self.base._contains(lam, tol) and 1 + self._chi2(lam) <= self.r * (1 + tol)
@@ -616,7 +622,149 @@ class Chi2Ball(MixtureSet):
         return min(packing, conv._log_cover_size(epsilon / 2))
 
 
+@dataclass
+class _End:
+    """λ = λ(ν) on one side of the sphere, and f there, see `_Crossing`."""
+
+    nu: float
+    lam: Array
+    f: float
+
+
+@dataclass
+class _Crossing:
+    """Where the path λ(ν) = argmin q + ½ ν χ² over a base crosses the sphere χ² = d₀ + room.
+
+    It runs from λ(0), outside, to λ(∞) = least, where χ² is d₀. About as 1/ν² is what χ² has left
+    above d₀, so f(ν) = √(room/(χ² − d₀)) − 1 rises through 0 nearly on a line, and secants find
+    the root in a few steps.
+
+    Over a very small or a flat base λ(ν) leaps instead: q + ½ ν χ² has the same value at two ends
+    a and b of the leap, which gives ν, and all between them are as good. So it is in any case a
+    point between the two ends, on the sphere, that is returned.
+    """
+
+    m: Array  # χ² = Σ (λ − m)²/m
+    least: Array
+    room: float
+    tol: float
+    path: Callable[[float], Array]
+    slope: Callable[[Array], Array]
+
+    def find(self, free: Array) -> Array:
+        """The point at which the path crosses; `free` is λ(0)."""
+        a, b = _End(0.0, free, self._f(free)), _End(math.inf, self.least, math.inf)
+        farthest = 2 * self._rise(self.least, free) / self.room  # χ² is within room from here on
+        nu, side, poor, best, before = min(self._guess(a, b), farthest), 0, 0, math.inf, a
+        for k in range(STEPS):
+            if not a.nu < nu < b.nu:
+                break
+            lam = self.path(nu)
+            end = _End(nu, lam, self._f(lam))
+            line = k < FIRST or abs(end.f) <= best / 2
+            poor += not line
+            best = min(best, abs(end.f))
+            if end.f < 0:
+                b.f *= max(1 - end.f / a.f, 0.1) if side < 0 else 1.0
+                before, a, side = a, end, -1
+            else:
+                a.f *= max(1 - end.f / b.f, 0.1) if side > 0 else 1.0
+                b, side = end, 1
+            if best <= self.tol or b.nu - a.nu <= 1e-15 * a.nu:
+                break
+            if b.nu == math.inf:
+                nu = self._ahead(before, a, farthest)
+            else:
+                nu = self._next(0 if line else poor % 4, before, a, b)
+        return self._between(a.lam, b.lam)
+
+    def _guess(self, a: _End, b: _End) -> float:
+        """ν = |∇q| / |∇ ½χ²| on the sphere: right if q is linear and no bound of the base holds.
+
+        If its bounds keep the base far from m, ν is nearer to that of a leap.
+        """
+        if self._chi2(self.least) > self.room:
+            return self._leap(a, b)
+        g = self.slope(self.least)
+        g = g - self.m @ g
+        return math.sqrt(self.m @ g**2 / self.room)
+
+    def _ahead(self, before: _End, a: _End, farthest: float) -> float:
+        """Beyond a, where f is still below 0: past the root of the secant, to be sure of f ≥ 0."""
+        rise = a.f - before.f
+        step = -1.5 * a.f * (a.nu - before.nu) / rise if rise > 0 else math.inf
+        return min(a.nu + min(max(step, a.nu), 1e4 * a.nu), max(farthest, 2 * a.nu))
+
+    def _next(self, turn: int, before: _End, a: _End, b: _End) -> float:
+        """A secant of f; where those serve poorly a leap, a secant of χ², a cut in ratio by turns.
+
+        Where bounds of the base end the path at `least` already for some finite ν, it is χ², seen
+        from outside, that is nearly linear in ν.
+        """
+        if turn == 1:
+            return self._leap(a, b)
+        if turn == 2 and self._fall(before.lam, a.lam) > 0:
+            over = self._fall(a.lam, self.least) - self.room
+            nu = a.nu + over * (a.nu - before.nu) / self._fall(before.lam, a.lam)
+            if a.nu < nu < b.nu:
+                return nu
+        if turn >= 2:
+            return math.sqrt(a.nu * b.nu) if a.nu > 0 else b.nu / 256
+        return a.nu - a.f * (b.nu - a.nu) / (b.f - a.f)
+
+    def _leap(self, a: _End, b: _End) -> float:
+        """ν at which q + ½ ν χ² is the same at both ends."""
+        return 2 * self._rise(b.lam, a.lam) / self._fall(a.lam, b.lam)
+
+    def _between(self, a: Array, b: Array) -> Array:
+        """b + s (a − b) on the sphere, 0 ≤ s ≤ 1; b is inside."""
+        d = a - b
+        inside = max(self.room - self._fall(b, self.least), 0.0)
+        square, half = float(d @ (d / self.m)), float((b - self.m) @ (d / self.m))
+        root = math.sqrt(half**2 + square * inside)
+        if root == 0 or inside == 0:
+            return b
+        s = inside / (half + root) if half > 0 else (root - half) / square
+        return np.asarray(b + min(s, 1.0) * d)
+
+    def _chi2(self, lam: Array) -> float:
+        return float(np.sum((lam - self.m) ** 2 / self.m))
+
+    def _rise(self, a: Array, b: Array) -> float:
+        """q(a) − q(b) = ⟨∇q((a + b)/2), a − b⟩."""
+        g = self.slope((a + b) / 2)
+        return float((g - g.max()) @ (a - b))
+
+    def _fall(self, a: Array, b: Array) -> float:
+        """χ²(a) − χ²(b)."""
+        return float(((a - self.m) + (b - self.m)) / self.m @ (a - b))
+
+    def _f(self, lam: Array) -> float:
+        over = max(self._fall(lam, self.least), 1e-12 * self.room)
+        return math.sqrt(self.room / over) - 1
+
+
 # The arithmetic that several sets share.
+
+
+def _modest_losses(L: Array) -> Array:
+    """L over a power of two if it is so large or small that its differences are not safe."""
+    power = int(np.frexp(max(float(L.max()), -float(L.min())))[1])
+    return np.ldexp(L, -max(power, -1000)) if abs(power) > 900 else L
+
+
+def _modest(v: Array, w: Array | None) -> tuple[Array, Array]:
+    """(v − t/w, 2⁻ᵏ w): the same projection as of v with weights w, and w v no more than 2²⁰⁰.
+
+    t = max w v, so that no digit is lost near the largest, be v as large as it may.
+    """
+    if w is None:
+        w = np.ones_like(v)
+    most = int(np.frexp(max(float(v.max()), -float(v.min()), 1.0))[1])
+    w = np.ldexp(w, -int(np.frexp(w.max())[1]) - max(most - 200, 0))
+    if most < 200:
+        v = seen_from(int(np.argmax(w * v)), v, w)
+    return v, w
 
 
 def _minimize_on_box(
@@ -746,6 +894,7 @@ def _positive(name: str, value: ArrayLike, length: int | None = None) -> Array:
 
 def _reference(sizes: ArrayLike, length: int) -> Array:
     sizes = _positive("sizes", sizes, length)
+    sizes = sizes / sizes.max() if sizes.max() > 1e300 else sizes
     return np.asarray(sizes / sizes.sum())
 
 

@@ -7,9 +7,11 @@ solvers need is a sum over rows: the p losses, their p gradients, and the curvat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,11 +19,15 @@ from scipy import sparse
 from scipy.linalg import blas
 
 from anymix.problem.arrays import average_shares, features, memberships, refuse_missing, targets
-from anymix.problem.losses import CrossEntropy, Loss
+from anymix.problem.floors import UNIT, Sums, floor, rounding_of
+from anymix.problem.losses import CrossEntropy, Huber, Loss
 
 Array = NDArray[np.float64]
 
-__all__ = ["Evaluation", "LinearDomains", "squared_lengths"]
+__all__ = ["Dual", "Evaluation", "LinearDomains", "squared_lengths"]
+
+MOST_DENSE = 3000  # parameters: beyond it no dense Hessian is formed
+NEGLIGIBLE = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)  # losses of rows that a proof may leave out
 
 
 class LinearDomains:
@@ -131,11 +137,20 @@ class LinearDomains:
     @cached_property
     def reach(self) -> Array:
         """max_i |x_ij| of the column that each entry of w multiplies, (n_parameters,)."""
-        high, low = self.X.max(axis=0), self.X.min(axis=0)
+        largest = np.zeros(self.n_features)
         if sparse.issparse(self.X):
-            high, low = high.toarray(), low.toarray()
-        reach = np.append(np.maximum(high, -low), np.ones(int(self.intercept)))
+            np.maximum.at(largest, self.X.indices, np.abs(self.X.data))
+        else:
+            for start in range(0, self.n_rows, 1024):  # stretches that stay in the cache
+                part = np.abs(self.X[start : start + 1024])
+                np.maximum(largest, part.max(axis=0), out=largest)
+        reach = np.append(largest, np.ones(int(self.intercept)))
         return np.tile(reach, self.n_scores)
+
+    @property
+    def rounding(self) -> float:
+        """The relative error that a sum over the rows may have."""
+        return rounding_of(self.n_rows)
 
     def unpack(self, w: ArrayLike) -> tuple[Array, Array]:
         """Coefficients (n_scores, d) and intercepts (n_scores,) of the flat vector w."""
@@ -180,6 +195,34 @@ class LinearDomains:
         if self.intercept:
             parts = np.column_stack([parts, v.sum(axis=0).reshape(-1, 1)])
         return parts.ravel()
+
+    def vanishes(self, u: Array) -> bool:
+        """Whether Σ_j u_j x_ij is exactly 0 in every row, for columns with whole coefficients.
+
+        u (d + intercept,) is known up to rounding and, if the intercept is what depends on the
+        columns, up to a factor. The coefficients of the columns are rounded to whole numbers, that
+        of the intercept is what the first row says. Sums of products with powers of two are exact
+        in `math.fsum`.
+        """
+        u = u[: self.n_features] / min(
+            1.0, max(float(np.max(np.abs(u[: self.n_features]), initial=0.0)), 1e-300)
+        )
+        whole = np.rint(u)
+        columns = np.flatnonzero(whole)
+        if not columns.size or np.max(np.abs(u - whole)) > 1e-3:
+            return False
+        if np.max(np.abs(whole), initial=0.0) > 16 or self.n_rows * columns.size > 10**7:
+            return False
+        X = self.X[:, columns]
+        X = X.toarray() if sparse.issparse(X) else X
+        terms = [
+            math.copysign(2.0**b, k) * x
+            for k, x in zip(whole[columns], X.T, strict=True)
+            for b in range(5)
+            if int(abs(k)) >> b & 1
+        ]
+        shift = -math.fsum(x[0] for x in terms) if self.intercept else 0.0
+        return _adds_up_to_nothing([*terms, np.full(self.n_rows, shift)])
 
     # -- other views of the same rows ----------------------------------------------------------
 
@@ -359,6 +402,14 @@ class LinearDomains:
         return lam
 
 
+class Dual(NamedTuple):
+    """Σ λ_k L_k(w') ≥ value + ⟨v', w'⟩ for every w' and some v' with |v'_j − v_j| ≤ error_j."""
+
+    value: float
+    v: Array  # (n_parameters,)
+    error: Array  # (n_parameters,)
+
+
 class Evaluation:
     """The losses of a LinearDomains at one w, and on demand their derivatives there."""
 
@@ -514,38 +565,179 @@ class Evaluation:
         bent = self._bend(self._along(v))
         return self.problem.pull_back(_scale_rows(bent, self._weights(mixture)))
 
-    def dual(
-        self, mixture: Array, step: Array | None = None, scale: float = 1.0
-    ) -> tuple[float, Array]:
-        """(−Σ c_i ℓ*(α_i), Σ c_i α_i (x_i, 1)) at dual variables α near the gradient here.
+    def dual(self, mixture: Array, step: Array | None = None, scale: float = 1.0) -> Dual:
+        """−Σ c_i ℓ*(α_i) and Σ c_i α_i (x_i, 1) at dual variables α near the gradient here.
 
         By Fenchel and Young, Σ λ_k L_k(w') ≥ value + ⟨v, w'⟩ for *every* w', whatever α is; α is
         taken where that is tight: ℓ'(z) + ℓ''(z)·scores(step), which is ℓ' after a Newton step, or,
         with no step or outside the domain of ℓ*, ℓ' after the best change of intercept. Both have
-        Σ c_i α_i = 0 if there is an intercept. `scale` shrinks α towards 0.
+        Σ c_i α_i = 0 if there is an intercept, and what rounding leaves of that sum is put on one
+        row, so that v and error are 0 there. `scale` shrinks α towards 0.
         """
         active = self._active(mixture)
         if active is not self:
             return active.dual(mixture, step, scale)
-        problem, c = self.problem, self._weights(mixture)
-        if step is not None and problem.loss.is_smooth:
+        c = self._weights(mixture)
+        if step is not None and self.problem.loss.is_smooth:
             alpha = self._bend(self._along(step))
             alpha += self.slope
             alpha = _scaled(self._balanced(alpha, c), scale)
-            value = self._conjugates(c, alpha)
-            if np.isfinite(value):
-                return -value, problem.pull_back(_scale_rows(alpha, c))
+            total, size = self.conjugates(c, alpha)
+            if np.isfinite(total):
+                return self._dual_at(c, alpha, total, size)
         alpha = _scaled(self._centred_slope(c), scale)
-        return -self._conjugates(c, alpha), problem.pull_back(_scale_rows(alpha, c))
+        return self._dual_at(c, alpha, *self.conjugates(c, alpha))
 
-    def _conjugates(self, c: Array, alpha: Array, chunk: int = 16384) -> float:
-        """Σ c_i ℓ*(α_i), in chunks that stay in cache; rows with c_i = 0 do not count."""
-        total = 0.0
+    def _dual_at(self, c: Array, alpha: Array, total: float, size: float) -> Dual:
+        """The bound that α proves, Σ c_i ℓ*(α_i) being `total`; what rounding may do is charged."""
+        problem = self.problem
+        donor = self._donor(c, alpha) if problem.intercept else 0
+        given, weight = alpha[donor].copy(), float(c[donor])
+        v, error = self.slopes(c, alpha)
+        dual = Dual(-total - problem.rounding * size, v, error)
+        return self._without_intercepts(dual, donor, given, weight) if problem.intercept else dual
+
+    def slopes(self, c: Array, alpha: Array, *, dual: bool = True) -> tuple[Array, Array]:
+        """Σ c_i α_i (x_i, 1) and what rounding may have done to it; c may be written over.
+
+        `dual` says that ℓ* is taken too: for classes at P = α + y, whose rounding moves α as well.
+        """
+        problem = self.problem
+        slope = _weighted_sizes(c, alpha)  # (K,)
+        classes = dual and problem.loss.takes_classes
+        lost = 4 * problem.n_scores * UNIT * float(c.sum()) * classes
+        few = 4_000 if dual else 100_000  # numbers whose sums are worth more digits
+        v, rounding = self._pulled_back(c, alpha, few)
+        per_score = np.where(slope > 0, rounding * slope + lost, 0.0)
+        error = np.repeat(per_score, len(v) // len(slope)) * problem.reach + UNIT * np.abs(v)
+        return v, error
+
+    def _pulled_back(self, c: Array, alpha: Array, few: int) -> tuple[Array, float]:
+        """Σ c_i α_i (x_i, 1) and its relative error; few numbers are added up with more digits."""
+        problem = self.problem
+        if problem.n_rows * problem.n_parameters > few:
+            return problem.pull_back(_scale_rows(alpha, c)), problem.rounding
+        long = np.longdouble
+        weighted = (alpha.T.astype(long) * c).reshape(problem.n_scores, -1)  # (K, n)
+        X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
+        parts = [weighted @ X.astype(long)]
+        if problem.intercept:
+            parts.append(weighted.sum(axis=1)[:, None])
+        v = np.hstack(parts).ravel().astype(np.float64)
+        return v, problem.rounding * float(np.finfo(long).eps) / (2 * UNIT)
+
+    def _donor(self, c: Array, alpha: Array, chunk: int = 16384) -> int:
+        """The row whose α has the most room to move, c_i times the distance to where ℓ* ends."""
+        best, most = 0, -1.0
+        for start in range(0, len(c), chunk):
+            part = slice(start, start + chunk)
+            room = self._room(alpha[part], self.problem.y[part])
+            room = np.where(c[part] > 0, c[part] * np.minimum(room, 1e300), 0.0)
+            i = int(np.argmax(room))
+            best, most = (start + i, float(room[i])) if room[i] > most else (best, most)
+        return best
+
+    def _room(self, alpha: Array, y: NDArray[Any]) -> Array:
+        """How far each row's α may move: for K scores, the smallest P above 0."""
+        if alpha.ndim == 1:
+            return self.problem.loss.margin(alpha, y)
+        P = alpha + np.eye(alpha.shape[1])[y]
+        return np.asarray(np.where(P > 0, P, np.inf).min(axis=1))
+
+    def _without_intercepts(self, dual: Dual, i: int, alpha: Array, c: float) -> Dual:
+        """The same bound with v = 0 for the intercepts, exactly: row i takes what is left of them.
+
+        Its α moves by at most r/c, r being |v| + error there; ℓ* is largest at an end of that.
+        """
+        problem, K = self.problem, self.problem.n_scores
+        v, error = dual.v.reshape(K, -1).copy(), dual.error.reshape(K, -1).copy()
+        r = np.abs(v[:, -1]) + error[:, -1]  # (K,)
+        y = problem.y[i : i + 1]
+        p = np.atleast_1d(alpha) + (np.eye(K)[y[0]] if K > 1 else 0.0)
+        room = p if K > 1 else self._room(alpha[None], y)
+        if not (c > 0 and np.all(2 * r <= c * room)):
+            return dual
+        if K == 1:
+            ends = np.array([alpha + r[0] / c, alpha - r[0] / c, alpha]).ravel()
+            up, down, here = problem.loss.conjugate(ends, np.repeat(y, 3))
+            charge = c * max(float(up - here), float(down - here), 0.0)
+        else:
+            some = r > 0  # of these each P stays within half of itself
+            charge = float(r[some] @ (np.abs(np.log(p[some])) + 0.7))
+        x = problem.X[[i]].toarray()[0] if sparse.issparse(problem.X) else problem.X[i]
+        error[:, :-1] += np.outer(r, np.abs(x))
+        v[:, -1] = error[:, -1] = 0.0
+        return Dual(dual.value - charge, v.ravel(), error.ravel())
+
+    def conjugates(self, c: Array, alpha: Array, chunk: int = 16384) -> tuple[float, float]:
+        """Σ c_i ℓ*(α_i) and Σ c_i |ℓ*(α_i)|, in chunks that stay in cache; only rows with c_i > 0.
+
+        The second tells what rounding may have done to the first.
+        """
+        total = size = 0.0
         for start in range(0, len(c), chunk):
             part = slice(start, start + chunk)
             values = self.problem.loss.conjugate(alpha[part], self.problem.y[part])
-            total += float(c[part] @ np.where(c[part] > 0, values, 0.0))
-        return total
+            values = np.where(c[part] > 0, values, 0.0)
+            total += float(c[part] @ values)
+            size += float(c[part] @ np.abs(values))
+        return total, size
+
+    def floor(self, mixture: Array) -> float:
+        """A value that Σ λ_k L_k(w') does not undercut for any w', penalised by nothing.
+
+        Tight near a minimum, 0 far from it. Where the minimum is at infinity, rows whose loss goes
+        to 0 on the way are left out: no loss is below 0.
+        """
+        if not self.problem.loss.is_smooth or self.problem.n_parameters > MOST_DENSE:
+            return 0.0
+        for negligible in NEGLIGIBLE:
+            value = self._above(mixture, negligible)._floor(mixture)
+            if value > 0:
+                return value
+        loss = self.problem.loss
+        return self._floor_beyond_kinks(mixture, loss.delta) if isinstance(loss, Huber) else 0.0
+
+    def _floor_beyond_kinks(self, mixture: Array, delta: float) -> float:
+        """The floor where too few rows are curved: slopes of (1 − η)ℓ' may move in all rows.
+
+        −ℓ*((1 − η)α) ≥ −(1 − η)ℓ*(α) by convexity, for ℓ*(0) = 0, and no slope is nearer to ±δ than
+        ηδ; the curvature of ℓ* is 1.
+        """
+        here = self._above(mixture, 0.0)
+        problem, c, eta = here.problem, here._weights(mixture), 1e-11
+        beyond = np.maximum(np.abs(here.scores - problem.y) - delta, 0.0)
+        sums = here._sums(mixture, here._gram(c), eta * delta)
+        kinks = math.sqrt(float(c @ beyond**2))
+        return (1 - eta) * floor(replace(sums, kinks=kinks)) if problem.n_rows else 0.0
+
+    def _above(self, mixture: Array, loss: float) -> Evaluation:
+        """Only the rows that the mixture weighs and whose loss is above a number."""
+        value = self.problem.loss.derivatives(self.scores, self.problem.y, 0)[0]
+        rows = np.flatnonzero((self._weights(mixture) > 0) & (value > loss))
+        problem = self.problem._with_rows(rows, self.problem.average[:, rows])
+        return Evaluation(problem, self.w, self.scores[rows])
+
+    def _floor(self, mixture: Array) -> float:
+        if self.problem.n_rows == 0:
+            return 0.0
+        return floor(self._sums(mixture, self.hessian(mixture), self.problem.loss.room))
+
+    def _sums(self, mixture: Array, hessian: Array, room: float) -> Sums:
+        problem = self.problem
+        gradient, error = self.slopes(self._weights(mixture), self.slope, dual=False)
+        return Sums(
+            value=float(mixture @ self.losses),
+            gradient=gradient,
+            error=error,
+            hessian=hessian,
+            reach=problem.reach,
+            length=float(np.abs(self.w) @ problem.reach),
+            rounding=problem.rounding,
+            room=room,
+            n_scores=problem.n_scores,
+            vanishes=problem.vanishes,
+        )
 
     def _balanced(self, alpha: Array, c: Array) -> Array:
         """α ← α + ℓ''τ, in place, with the change τ of the intercepts for Σ c_i α_i = 0."""
@@ -645,6 +837,20 @@ def _centre_softmax(here: Evaluation, c: Array) -> Array:
     return p
 
 
+def _adds_up_to_nothing(terms: list[Array]) -> bool:
+    """Whether the terms, (n,) each, add up to exactly 0 in every row.
+
+    Whole numbers below 2⁵³ add up without rounding; otherwise `math.fsum` is exact.
+    """
+    size = sum(float(np.max(np.abs(x), initial=0.0)) for x in terms)
+    total = np.sum(terms, axis=0)
+    if size < 2.0**53 and all(bool(np.all(x == np.rint(x))) for x in terms):
+        return not np.any(total)
+    if np.any(np.abs(total) > 1e-12 * size):
+        return False
+    return all(math.fsum(row) == 0 for row in zip(*(x.tolist() for x in terms), strict=True))
+
+
 def _scale_rows(v: Array, c: Array) -> Array:
     """c_i v_i, written over c where that has room."""
     return np.multiply(v, c, out=c) if v.ndim == 1 else v * c[:, None]
@@ -652,6 +858,14 @@ def _scale_rows(v: Array, c: Array) -> Array:
 
 def _scaled(v: Array, scale: float) -> Array:
     return v if scale == 1 else scale * v
+
+
+def _weighted_sizes(c: Array, alpha: Array, chunk: int = 16384) -> Array:
+    """Σ c_i |α_i| of each score, (K,)."""
+    total = np.zeros(1 if alpha.ndim == 1 else alpha.shape[1])
+    for start in range(0, len(c), chunk):
+        total += c[start : start + chunk] @ np.abs(alpha[start : start + chunk])
+    return total
 
 
 def _pairs(k: int) -> Iterator[tuple[int, int]]:

@@ -63,6 +63,20 @@ class Loss:
         """Whether the gradient is continuous, as the exact solver needs."""
         return True
 
+    @property
+    def takes_classes(self) -> bool:
+        """Whether y is the code of a class, not a number."""
+        return False
+
+    @property
+    def room(self) -> float:
+        """The largest t for which ℓ' + s ℓ'' is in the domain of ℓ* and ℓ* hardly bent, |s| ≤ t."""
+        raise NotImplementedError
+
+    def margin(self, alpha: Array, y: NDArray[Any]) -> Array:
+        """How far each α may move, up or down, inside the domain of ℓ*: (n,), for one score."""
+        raise NotImplementedError
+
     def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
         """(ℓ, ℓ', ℓ'')[: order + 1], sharing the exponentials."""
         raise NotImplementedError
@@ -120,9 +134,24 @@ class CrossEntropy(Loss):
     [[0.25, 0.25, -0.75, 0.25]]
     """
 
+    @property
+    def takes_classes(self) -> bool:
+        """True."""
+        return True
+
     def _read(self, scores: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
         z, t = _pair(scores, y, multiclass=True)
         return z, _codes(t, z.shape[1] if z.ndim == 2 else 2)
+
+    @property
+    def room(self) -> float:
+        """1/8: P moves by at most a quarter of itself, ℓ*'' = 1/P by a third."""
+        return 0.125
+
+    def margin(self, alpha: Array, y: NDArray[Any]) -> Array:
+        """min(P, 1 − P) with P = α + y."""
+        p: Array = alpha + y
+        return np.minimum(p, 1 - p)
 
     def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
         """As in Loss; for K ≥ 3 the last entry is P (n, K), the curvature being diag(P) − PPᵀ."""
@@ -212,6 +241,15 @@ class SquaredError(Loss):
     [0.0, 2.0]
     """
 
+    @property
+    def room(self) -> float:
+        """Any: ℓ* is finite everywhere, and its curvature is 1."""
+        return math.inf
+
+    def margin(self, alpha: Array, y: NDArray[Any]) -> Array:
+        """Any: ℓ* is finite everywhere."""
+        return np.full(alpha.shape, np.inf)
+
     def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
         """As in Loss."""
         r = z - y
@@ -248,11 +286,21 @@ class Huber(Loss):
         if not (self.delta > 0 and math.isfinite(self.delta)):
             raise ValueError(f"delta is {self.delta}; give a positive number")
 
+    @property
+    def room(self) -> float:
+        """1e-9 δ: where there is curvature, |ℓ'| is below δ by as much."""
+        return 1e-9 * self.delta
+
+    def margin(self, alpha: Array, y: NDArray[Any]) -> Array:
+        """δ − |α|."""
+        return self.delta - np.abs(alpha)
+
     def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
-        """As in Loss."""
+        """As in Loss; ℓ'' is 1 up to |r| = δ (1 − 2e-9), so that ℓ' has `room` wherever it is 1."""
         r = z - y
         g = np.clip(r, -self.delta, self.delta)
-        return (g * (r - 0.5 * g), g, (np.abs(r) <= self.delta).astype(np.float64))[: order + 1]
+        bent = np.abs(r) <= self.delta - 2 * self.room
+        return (g * (r - 0.5 * g), g, bent.astype(np.float64))[: order + 1]
 
     def conjugate(self, alpha: Array, y: NDArray[Any]) -> Array:
         """½α² + αy for |α| ≤ δ, else +inf."""
@@ -285,9 +333,24 @@ class Hinge(Loss):
         """False: the kink at margin 1."""
         return False
 
+    @property
+    def takes_classes(self) -> bool:
+        """True."""
+        return True
+
     def _read(self, scores: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
         z, t = _pair(scores, y)
         return z, _codes(t, 2)
+
+    @property
+    def room(self) -> float:
+        """0: without curvature no slope can be moved that way."""
+        return 0.0
+
+    def margin(self, alpha: Array, y: NDArray[Any]) -> Array:
+        """min(β, 1 − β) with β = −sα ∈ [0, 1]."""
+        beta = -(2.0 * y - 1.0) * alpha
+        return np.minimum(beta, 1 - beta)
 
     def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
         """As in Loss."""

@@ -12,12 +12,15 @@ With c_i = Σ_k S_ik λ_k/m_k, D = len(w) and p domains of its own, it can give
 
 and for a proof, with α_i = scale · (ℓ'_i + ℓ''_i ⟨s, (x_i, 1)⟩), moved to where ℓ* is finite,
 
-    conjugate   Σ_i c_i ℓ*(α_i)                                                  1 number
+    conjugate   Σ_i c_i ℓ*(α_i) and Σ_i c_i |ℓ*(α_i)|                            2 numbers
     slope       Σ_i c_i α_i (x_i, 1)                                            D numbers
+    error       what rounding may have done to the slope                        D numbers
     pivot       Σ_i c_i ℓ''_i, which says how `slope` moves with the intercepts  K² numbers
+    give        Σ_i c_i h_i, h = 1/ℓ*''(α), by which the α_i may be moved        K² numbers
+    bend        Σ_i c_i h_i ℓ*'(α_i)², what moving them costs                    1 number
 
-and once, for the solver to begin with, `penalized`, `scores`, `squares` and `targets`. All of it
-only has to be added up. Sums with weights c_i are left out by a part whose weights are all 0.
+and once, for the solver to begin with, `penalized`, `kind`, `powers` and `targets`. All of it only
+has to be added up. Sums with weights c_i are left out by a part whose weights are all 0.
 """
 
 from __future__ import annotations
@@ -38,13 +41,14 @@ Array = NDArray[np.float64]
 Shapes = dict[str, tuple[int, ...]]
 Sums = dict[str, Array]
 
-__all__ = ["ABOUT", "BY_DOMAIN", "LOOK", "PROOF", "Question", "Shapes", "Sums", "answer"]
+__all__ = ["ABOUT", "BY_DOMAIN", "LOOK", "POWER", "PROOF", "Question", "Shapes", "Sums", "answer"]
 
 LOOK = ("losses", "jacobian")
-PROOF = ("conjugate", "slope", "pivot")
-ABOUT = ("penalized", "scores", "squares", "targets")
+PROOF = ("conjugate", "slope", "error", "pivot", "give", "bend")
+ABOUT = ("penalized", "kind", "powers", "targets")
 BY_DOMAIN = frozenset(LOOK)  # these have a row for every domain of the part; others are one sum
 UNWEIGHTED = frozenset(LOOK + ABOUT)  # these do not look at the mixture
+POWER = 8  # (Σ_i |x_ij|⁸)^(1/8) is at least the largest |x_ij|, and comes from a sum
 
 
 @dataclass(frozen=True)
@@ -90,12 +94,15 @@ class Question:
             "curvature": (D * (D + 1) // 2,),
             "diagonal": (D,),
             "product": (D,),
-            "conjugate": (1,),
+            "conjugate": (2,),
             "slope": (D,),
+            "error": (D,),
             "pivot": (self.n_free, self.n_free),
+            "give": (self.n_free, self.n_free),
+            "bend": (1,),
             "penalized": (D,),
-            "scores": (1,),
-            "squares": (D,),
+            "kind": (3,),
+            "powers": (D,),
             "targets": (2,),
         }
         return {name: every[name] for name in self.want if weighs or name in UNWEIGHTED}
@@ -165,17 +172,41 @@ class _PartSums:
     # -- of a proof ----------------------------------------------------------------------------
 
     def conjugate(self) -> Array:
-        values = np.where(self._c > 0, self.rows.loss.conjugate(self._alpha, self.rows.y), 0.0)
-        return np.array([self._c @ values])
+        return np.array(self.here.conjugates(self._c, self._alpha))
 
     def slope(self) -> Array:
-        alpha, c = self._alpha, self._c
-        return self.rows.pull_back(alpha * (c if alpha.ndim == 1 else c[:, None]))
+        return self._slopes[0]
+
+    def error(self) -> Array:
+        return self._slopes[1]
+
+    @cached_property
+    def _slopes(self) -> tuple[Array, Array]:
+        return self.here.slopes(self._c.copy(), self._alpha)
 
     def pivot(self) -> Array:
-        c, p = self._c, self.here._curvature
+        return self._by_intercepts(self.here._curvature)
+
+    def give(self) -> Array:
+        return self._by_intercepts(self._moving[0])
+
+    def bend(self) -> Array:
+        h, slope = self._moving
+        if h.ndim == 1:
+            return np.array([self._c @ (h * slope**2)])
+        mean = np.einsum("ik,ik->i", h, slope)
+        return np.array([self._c @ np.einsum("ik,ik->i", h, (slope - mean[:, None]) ** 2)])
+
+    @cached_property
+    def _moving(self) -> tuple[Array, Array]:
+        """h = 1/ℓ*'' and ℓ*' at α; for K scores, P and log P."""
+        return _conjugate_slopes(self.rows.loss, self._alpha, self.rows.y)
+
+    def _by_intercepts(self, p: Array) -> Array:
+        """Σ c_i h_i, or for K scores Σ c_i (diag P_i − P_i P_iᵀ)."""
         if self.question.n_free == 0:
             return np.zeros((0, 0))
+        c = self._c
         return np.atleast_2d(c @ p if p.ndim == 1 else np.diag(c @ p) - p.T @ (c[:, None] * p))
 
     @cached_property
@@ -184,8 +215,8 @@ class _PartSums:
 
     @cached_property
     def _alpha(self) -> Array:
-        bent = self.here._bend(self.rows.scores(self._step))
-        return _inside(self.rows.loss, self.question.scale * (self.here.slope + bent), self.rows.y)
+        alpha = self.here.slope + self.here._bend(self.rows.scores(self._step))
+        return _inside(self.rows.loss, self.question.scale * alpha, self.rows.y)
 
     @property
     def _step(self) -> Array:
@@ -201,15 +232,16 @@ class _PartSums:
         """1 for every entry of w that the regulariser sees."""
         return self.rows.penalized.astype(np.float64)
 
-    def scores(self) -> Array:
-        """K."""
-        return np.array([float(self.rows.n_scores)])
+    def kind(self) -> Array:
+        """The number of rows, K, and the room of the loss; all but the first alike in all parts."""
+        rows = self.rows
+        return np.array([rows.n_rows, rows.n_scores, min(rows.loss.room, 1e300)], dtype=np.float64)
 
-    def squares(self) -> Array:
-        """Σ_i s_i x_ij² of the column of every entry of w, s_i = Σ_k S_ik."""
-        rows, s = self.rows, self._counts
-        squares = np.append((rows.X * rows.X).T @ s, [s.sum()] * rows.intercept)
-        return np.tile(squares, rows.n_scores)
+    def powers(self) -> Array:
+        """Σ_i |x_ij|⁸ of the column of every entry of w, over the rows that count."""
+        rows, counts = self.rows, (self._counts > 0).astype(np.float64)
+        powers = np.append((abs(rows.X) ** POWER).T @ counts, [counts.sum()] * rows.intercept)
+        return np.tile(powers, rows.n_scores)
 
     def targets(self) -> Array:
         """Σ_i s_i y_i and Σ_i s_i where y are numbers; zeros for classes."""
@@ -222,16 +254,32 @@ class _PartSums:
         return np.asarray(self.rows.average.T @ self.rows.sizes)
 
 
-def _inside(loss: Loss, alpha: Array, y: NDArray[Any]) -> Array:
-    """α, moved to where ℓ* is finite."""
+def _conjugate_slopes(loss: Loss, alpha: Array, y: NDArray[Any]) -> tuple[Array, Array]:
+    """1/ℓ*''(α) and ℓ*'(α), 0 where α cannot be moved; for K scores, P and log P."""
+    if isinstance(loss, CrossEntropy):
+        P = alpha + (y if alpha.ndim == 1 else np.eye(alpha.shape[1])[y])
+        inside = np.clip(P, 1e-300, 1.0)
+        if alpha.ndim == 2:
+            return P, np.log(inside)
+        return P * (1 - P), np.log(inside) - np.log1p(-np.minimum(inside, 1 - 1e-16))
+    bent = np.ones_like(alpha)
     if isinstance(loss, Huber):
-        return np.clip(alpha, -loss.delta, loss.delta)
+        bent = (np.abs(alpha) <= loss.delta - loss.room).astype(np.float64)
+    return bent, alpha + y
+
+
+def _inside(loss: Loss, alpha: Array, y: NDArray[Any]) -> Array:
+    """α, moved to where ℓ* is finite and has room around it."""
+    if isinstance(loss, Huber):
+        most = loss.delta - loss.room
+        return np.where(np.abs(alpha) > loss.delta, np.clip(alpha, -most, most), alpha)
     if not isinstance(loss, CrossEntropy):
         return alpha
     if alpha.ndim == 1:
         return np.clip(alpha, -y, 1 - y)
     target = np.eye(alpha.shape[1])[y]
-    p = np.maximum(alpha + target, 0.0)
+    p = alpha + target
+    p[p < 1e-12] = 0.0  # a class that no row has goes to 0 for ever: there it has arrived
     p /= p.sum(axis=1, keepdims=True)
     moved: Array = p - target
     return moved

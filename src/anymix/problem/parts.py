@@ -12,6 +12,7 @@ D x D matrix is sent unless `hessian` is called: the solver has the diagonal and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -19,8 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.problem.linear import LinearDomains
-from anymix.problem.part_sums import ABOUT, BY_DOMAIN, LOOK, PROOF, Question, Sums, answer
+from anymix.problem.floors import UNIT, absorbed, floor, rounding_of
+from anymix.problem.floors import Sums as Known
+from anymix.problem.linear import MOST_DENSE, Dual, LinearDomains
+from anymix.problem.part_sums import ABOUT, BY_DOMAIN, LOOK, POWER, PROOF, Question, Sums, answer
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -55,8 +58,10 @@ class Parts:
     n_scores : int
         Scores of one row: 1, or K for K ≥ 3 classes.
     reach : ndarray of shape (D,)
-        √(mean of x_ij²) of the column that each entry of w multiplies; the largest |x_ij|, which
-        LinearDomains has here, is no sum.
+        (Σ |x_ij|⁸)^(1/8) of the column that each entry of w multiplies: at least the largest
+        |x_ij|, which LinearDomains has here and which is no sum.
+    rounding : float
+        The relative error that a sum over all rows may have.
     has_blocks : bool
         False: a Look has the diagonal of the Hessian, and no blocks of it.
 
@@ -90,9 +95,11 @@ class Parts:
         sums = self.ask(zero, self._look + ABOUT, center)  # the solver begins there: no round lost
         self._looks = [Look(self, zero, center, sums)]
         self.penalized: NDArray[np.bool_] = sums["penalized"] > 0
-        self.n_scores = round(float(sums["scores"][0]) / len(self.places))
+        n_rows, n_scores, room = sums["kind"].tolist()
+        self.n_scores, self._room = round(n_scores / len(self.places)), room / len(self.places)
+        self.rounding = rounding_of(n_rows)
         self._n_free = int(np.sum(~self.penalized))
-        self.reach: Array = np.sqrt(sums["squares"] / self.sizes.sum())
+        self.reach: Array = sums["powers"] ** (1 / POWER)
         self._target, self._n_targets = sums["targets"]
 
     @staticmethod
@@ -186,6 +193,8 @@ class Parts:
         for place, sums in zip(self.places, self._ask(questions), strict=True):
             for name, value in sums.items():
                 total[name][place if name in BY_DOMAIN else ...] += value
+            if "error" in total:  # and what adding them up here may lose
+                total["error"] += 2 * UNIT * np.abs(sums.get("slope", 0.0))
         return total
 
 
@@ -243,19 +252,17 @@ class Look:
         """At w + t·step, in narrow problems with the curvature of the mixture: one round."""
         return self.parts.look(self.w + t * step, self.mixture if mixture is None else mixture)
 
-    def dual(
-        self, mixture: Array, step: Array | None = None, scale: float = 1.0
-    ) -> tuple[float, Array]:
+    def dual(self, mixture: Array, step: Array | None = None, scale: float = 1.0) -> Dual:
         """As in Evaluation: Σ λ_k L_k(w') ≥ value + ⟨v, w'⟩ for every w'.
 
         Without a step it is the tangent here, known without a round. With one it costs a round:
         a Newton step has Σ c_i α_i = 0 among its equations, which a bound needs where intercepts
         are free. Any other step is mended: τ added to its intercepts adds ℓ''_i τ to the α_i, so
-        τ = −(Σ c_i ℓ''_i)⁻¹ Σ c_i α_i, and the parts are asked again.
+        τ = −(Σ c_i ℓ''_i)⁻¹ Σ c_i α_i, and the parts are asked again. What rounding then leaves of
+        the sum is taken up by the rows.
         """
         if step is None:
-            v = scale * self.gradient(mixture)
-            return scale * float(mixture @ self.losses) - float(v @ self.w), v
+            return self._tangent(mixture, scale)
         free, rounding = ~self.parts.penalized, 1e-13 * np.sqrt(2 * float(mixture @ self.losses))
         for _ in range(3):  # more than once for rounding, and where α was at the edge of ℓ*
             sums = self.parts.ask(self.w, PROOF, mixture, step, scale)
@@ -264,4 +271,53 @@ class Look:
                 break
             step = step.copy()
             step[free] -= np.linalg.lstsq(sums["pivot"], v[free] / scale)[0]
-        return -float(sums["conjugate"][0]), v
+        return self._without_intercepts(sums)
+
+    def _tangent(self, mixture: Array, scale: float) -> Dual:
+        """The bound that ℓ' itself proves."""
+        parts, loss = self.parts, float(mixture @ self.losses)
+        v = scale * self.gradient(mixture)
+        error = parts.rounding * self._slope(mixture) * parts.reach
+        lost = parts.rounding * loss + float(error @ np.abs(self.w))
+        return Dual(scale * loss - float(v @ self.w) - lost, v, error)
+
+    def _without_intercepts(self, sums: Sums) -> Dual:
+        """The bound of a proof's sums, with v = 0 for the intercepts where that can be had."""
+        parts = self.parts
+        total, size = sums["conjugate"].tolist()
+        dual = Dual(-total - parts.rounding * size, sums["slope"], sums["error"])
+        done = absorbed(
+            dual.v,
+            dual.error,
+            sums["give"],
+            ~parts.penalized,
+            parts.reach,
+            parts.rounding,
+            parts._room,
+            float(sums["bend"][0]),
+        )
+        return dual if done is None else Dual(dual.value - done[0], *done[1:])
+
+    def _slope(self, mixture: Array) -> float:
+        """At least Σ c_i |ℓ'_i|, for ℓ'² ≤ 2ℓ."""
+        return math.sqrt(2 * max(float(mixture @ self.losses), 0.0))
+
+    def floor(self, mixture: Array) -> float:
+        """As in Evaluation; parts are not asked whether columns depend on each other exactly."""
+        parts = self.parts
+        if parts.n_parameters > MOST_DENSE:
+            return 0.0
+        return floor(
+            Known(
+                value=float(mixture @ self.losses),
+                gradient=self.gradient(mixture),
+                error=parts.rounding * self._slope(mixture) * parts.reach,
+                hessian=self.hessian(mixture),
+                reach=parts.reach,
+                length=float(np.abs(self.w) @ parts.reach),
+                rounding=parts.rounding,
+                room=parts._room,
+                n_scores=parts.n_scores,
+                vanishes=lambda u: False,
+            )
+        )

@@ -140,7 +140,8 @@ def _draw_bars(axes: Axes, shown: Shown) -> None:
     left, right = axes.get_xlim()
     axes.set_xlim(max(left, -reach), min(right, reach))
     more = f", the {MOST_BARS} highest of {shown.p}" if shown.p > MOST_BARS else ""
-    axes.set_xlabel(f"{shown.loss} and {shown.level} interval{more}")
+    kind = shown.first.interval_kinds["loss"]
+    axes.set_xlabel(f"{shown.loss} and {shown.level} interval ({kind}){more}")
 
 
 def _draw_line(axes: Axes, shown: Shown, star: Array | None) -> None:

@@ -31,10 +31,13 @@ class Measure(NamedTuple):
         What to call it, for people.
     found : list of (values, intervals)
         For every model, the values (p,) and their confidence intervals (p, 2).
+    kind : str
+        Of the intervals: "exact", "guaranteed" or "approximate".
     """
 
     name: str
     found: list[tuple[Array, Array]]
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -115,12 +118,12 @@ class Shown:
 
     def measures(self) -> Iterator[Measure]:
         """The loss, then the metrics that all models have."""
-        audits = list(self.audits.values())
-        yield Measure(self.loss, [(a.domain_losses, a.intervals) for a in audits])
+        audits, kinds = list(self.audits.values()), self.first.interval_kinds
+        yield Measure(self.loss, [(a.domain_losses, a.intervals) for a in audits], kinds["loss"])
         for name in audits[0].metrics:
             if all(name in a.metrics for a in audits):
                 found = [(a.metrics[name], a.metric_intervals[name]) for a in audits]
-                yield Measure(_title(name), found)
+                yield Measure(_title(name), found, kinds[name])
 
 
 def _title(metric: str) -> str:

@@ -93,9 +93,10 @@ def lead(shown: Shown) -> str:
 
 def bars_note(shown: Shown) -> str:
     """How to read the bars of the domains."""
+    kinds = ", ".join(f"{measure.name} {measure.kind}" for measure in shown.measures())
     return (
         f"Thin lines are {shown.level} confidence intervals: how far chance alone may move a "
-        "number. Domains with the highest loss come first."
+        f"number ({kinds}). Domains with the highest loss come first."
     )
 
 

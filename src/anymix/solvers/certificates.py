@@ -25,9 +25,12 @@ from scipy.linalg import cho_factor, cho_solve
 
 from anymix.mixtures.penalties import Chi2Penalty, DirichletPrior
 from anymix.mixtures.sets import MixtureSet, Simplex
-from anymix.problem.linear import LinearDomains
+from anymix.problem.linear import Dual, LinearDomains
+from anymix.solvers.conditioning import conditioned
 
 Array = NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
 
 __all__ = ["Certificate", "Objective", "certify"]
 
@@ -42,9 +45,8 @@ class Here(Protocol):
     def jacobian(self) -> Array: ...
     def hessian(self, mixture: Array, n_rows: int | None = None) -> Array: ...
     def moved(self, step: Array, t: float = 1.0, mixture: Array | None = None) -> Here: ...
-    def dual(
-        self, mixture: Array, step: Array | None = None, scale: float = 1.0
-    ) -> tuple[float, Array]: ...
+    def dual(self, mixture: Array, step: Array | None = None, scale: float = 1.0) -> Dual: ...
+    def floor(self, mixture: Array) -> float: ...
 
 
 class Oracle(Protocol):
@@ -61,7 +63,9 @@ class Oracle(Protocol):
     @property
     def loss_scale(self) -> float: ...
     @property
-    def reach(self) -> Array: ...  # max_i |x_ij| of each parameter's column; asked if γ = 0
+    def reach(self) -> Array: ...  # at least max_i |x_ij| of each parameter's column
+    @property
+    def rounding(self) -> float: ...  # relative error that a sum over the rows may have
     def at(self, w: ArrayLike) -> Here: ...
 
 
@@ -76,10 +80,17 @@ class Certificate:
     upper: float
     lower: float
 
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise ValueError(
+                f"lower is {self.lower!r} and upper {self.upper!r}; no model can be better than "
+                "what none can beat: one of the two is wrong"
+            )
+
     @property
     def gap(self) -> float:
-        """upper − lower, at least 0."""
-        return max(0.0, self.upper - self.lower)
+        """upper − lower."""
+        return self.upper - self.lower
 
     def __str__(self) -> str:
         return (
@@ -100,7 +111,8 @@ class Objective:
     norm: str
     offsets: Array
     prior: DirichletPrior | None = None
-    reach: Array | None = None
+    rounding: float = 0.0  # relative error of a sum over the rows
+    reach: Array = field(default_factory=lambda: np.zeros(1))  # (D,), as in Oracle
     smoothing: float = 0.0  # of the plain norm: √(‖w‖² + smoothing²)
     chi2: Chi2Penalty = field(init=False)
 
@@ -141,10 +153,10 @@ class Objective:
             raise ValueError(
                 f"offsets is {b} of shape {b.shape}; give {p} finite numbers, one a domain"
             )
-        reach = problem.reach if gamma == 0 else None
         sizes, penalized = problem.sizes, problem.penalized
         b, gamma, mu = b.astype(np.float64), float(gamma), float(mu)
-        return Objective(mixtures, sizes, penalized, gamma, mu, norm, b, prior, reach)
+        known = problem.rounding, problem.reach
+        return Objective(mixtures, sizes, penalized, gamma, mu, norm, b, prior, *known)
 
     # -- the maximising player -----------------------------------------------------------------
 
@@ -190,6 +202,12 @@ class Objective:
     def _length(self, u: Array) -> float:
         return max(math.hypot(float(np.linalg.norm(u)), self.smoothing), 1e-300)
 
+    def resolution(self, here: Here, upper: float) -> float:
+        """How well rounding lets Φ be known at w, up to 1e-10 of it: gaps below mean nothing."""
+        slope, size = math.sqrt(2 * max(float(here.losses.max()), 0.0)), abs(upper)
+        known = self.rounding * (size + slope * float(np.abs(here.w) @ self.reach))
+        return min(1e-13 * size + 4 * known, 1e-10 * size)
+
     # -- the two values ------------------------------------------------------------------------
 
     def upper(self, here: Here) -> float:
@@ -205,51 +223,74 @@ class Objective:
     ) -> float:
         """A value that Φ(w, mixture) does not undercut for any w (or any ‖w‖ ≤ w_radius).
 
-        With γ = 0 and no w_radius only an exact Newton step proves more than Φ ≥ 0.
+        With γ = 0 and no w_radius it is tight near a minimum only, and elsewhere says Φ ≥ 0.
         """
-        value, v = here.dual(mixture, step)
-        bound = value + self._support(v, here, mixture)
+        bound = 0.0  # every loss is ≥ 0, and so is R
         if w_radius is not None:
-            bound = max(bound, value - w_radius * float(np.linalg.norm(v)))
+            dual = here.dual(mixture, step)
+            longest = float(np.linalg.norm(np.abs(dual.v) + dual.error))
+            bound = max(bound, dual.value - w_radius * longest)
             bound = max(bound, self._tangent(here, mixture, w_radius))
-        length = float(np.linalg.norm(v[self.penalized]))
-        if self.norm == "plain" and length > self.gamma > 0:
-            for slack in (1e-15, 1e-12, 1e-9, 1e-6, 1e-3):  # until ‖v‖ ≤ γ in spite of rounding
-                value, v = here.dual(mixture, step, (1 - slack) * self.gamma / length)
-                shrunk = value + self._support(v, here, mixture)
+        if self.gamma > 0:
+            bound = max(bound, self._penalized_lower(here, mixture, step))
+        else:
+            bound = max(bound, here.floor(mixture))
+        return bound + self._value_of_nothing(mixture) - 4 * EPS * bound
+
+    def _value_of_nothing(self, mixture: Array) -> float:
+        """What λ gains where all losses are 0, less what rounding may have added."""
+        value = self.mixture_value(np.zeros(len(mixture)), mixture)
+        size = float(mixture @ np.abs(self.offsets)) + abs(value)
+        return value - 8 * EPS * size
+
+    def _penalized_lower(self, here: Here, mixture: Array, step: Array | None) -> float:
+        """The same for γ > 0 from the dual; ‖w‖ needs ‖v‖ ≤ γ, in spite of rounding."""
+        dual = here.dual(mixture, step)
+        bound = self._least(dual)
+        if self.norm == "plain" and self._length_of(dual) > self.gamma:
+            v, error = (np.linalg.norm(a[self.penalized]) for a in (dual.v, dual.error))
+            shrink = max(self.gamma - float(error), 0.0) / float(v)
+            for slack in (1e-15, 1e-12, 1e-9, 1e-6, 1e-3):
+                dual = here.dual(mixture, step, (1 - slack) * shrink)
+                shrunk = self._least(dual)
                 if shrunk > -math.inf:
-                    bound = max(bound, shrunk)
-                    break
-        bound -= 1e-15 * (abs(value) + abs(bound))  # what rounding may have added
-        # every loss is ≥ 0, and so is R
-        return max(bound, 0.0) + self.mixture_value(np.zeros_like(here.losses), mixture)
+                    return max(bound, shrunk)
+        return bound
+
+    def _least(self, dual: Dual) -> float:
+        """value + min over w of ⟨v, w⟩ + γ R(w), for the worst v within its error.
+
+        −∞ if anything is left of v where w is not penalised: there w could go on for ever.
+        """
+        free = ~self.penalized
+        if np.any(dual.v[free]) or np.any(dual.error[free]):
+            return -math.inf
+        length = self._length_of(dual)
+        if self.norm == "squared":
+            return dual.value - length**2 / (2 * self.gamma) * (1 + 1e-14)
+        return dual.value if length <= self.gamma else -math.inf
+
+    def _length_of(self, dual: Dual) -> float:
+        return float(np.linalg.norm((np.abs(dual.v) + dual.error)[self.penalized]))
 
     def _tangent(self, here: Here, mixture: Array, w_radius: float) -> float:
         """min over ‖u‖ ≤ w_radius of Σ λ_k L_k + γR made linear at w: tight if the ball binds."""
         g = here.gradient(mixture) + self.regularizer_gradient(here.w)
-        value = float(mixture @ here.losses) + self.regularizer(here.w)
-        return value - float(g @ here.w) - w_radius * float(np.linalg.norm(g))
+        loss = float(mixture @ here.losses)
+        value = loss + self.regularizer(here.w)
+        error = self.rounding * (math.sqrt(2 * max(loss, 0.0)) * self.reach + np.abs(g))
+        value -= self.rounding * value + 2 * float(error @ np.abs(here.w))
+        return value - float(g @ here.w) - w_radius * float(np.linalg.norm(np.abs(g) + error))
 
-    def _support(self, v: Array, here: Here, mixture: Array) -> float:
-        """min over w of ⟨v, w⟩ + γ R(w).
 
-        Where nothing penalises w, v must be 0 but for rounding: below 1e-11 of its summands, whose
-        size is at most √2⟨λ, L⟩ max |x_ij| since ℓ'² ≤ 2ℓ. What is left of it is charged over a
-        region ten times as large as w itself.
-        """
-        free = ~self.penalized if self.gamma > 0 else np.ones_like(self.penalized)
-        unit = np.ones(len(v)) if self.reach is None else self.reach
-        size = math.sqrt(2 * max(float(mixture @ here.losses), 0.0))
-        left, unit, w = np.abs(v[free]), unit[free], np.abs(here.w[free])
-        if np.any(left > 1e-11 * size * unit):
-            return -math.inf
-        bound = -10.0 * float(left @ w + size * np.sum(left[left > 0] / unit[left > 0]))
-        length = float(np.linalg.norm(v[self.penalized]))
-        if self.gamma == 0:
-            return bound
-        if self.norm == "squared":
-            return bound - length**2 / (2 * self.gamma)
-        return bound if length <= self.gamma else -math.inf
+def sharper_lower(
+    objective: Objective, here: Here, mixture: Array, w_radius: float | None = None
+) -> float:
+    """The lower value after a Newton step for this mixture: from its dual, or from its end."""
+    step = newton_step(objective, here, mixture)
+    if objective.gamma > 0:
+        return objective.lower(here, mixture, step, w_radius)
+    return objective.lower(here.moved(step, 1.0, mixture), mixture, None, w_radius)
 
 
 def newton_step(objective: Objective, here: Here, mixture: Array) -> Array:
@@ -260,7 +301,10 @@ def newton_step(objective: Objective, here: Here, mixture: Array) -> Array:
     solve = damped_solver(hessian)
     step = np.zeros_like(gradient)
     for _ in range(5):
-        step -= solve(gradient + hessian @ step)
+        better = step - solve(gradient + hessian @ step)
+        if not np.all(np.isfinite(better)):  # far out, where no curvature is left
+            break
+        step = better
     return step
 
 
@@ -284,6 +328,11 @@ def damped_cholesky(hessian: Array) -> tuple[Array, bool]:
         with suppress(np.linalg.LinAlgError):
             return cho_factor(hessian + np.diag(epsilon * diagonal), lower=True, check_finite=False)
     return np.diag(np.sqrt(np.abs(diagonal))), True  # a matrix of rounding only: its scale is left
+
+
+def bracket(upper: float, lower: float, slack: float) -> Certificate:
+    """The certificate; values that cross by less than rounding may explain, `slack`, are equal."""
+    return Certificate(float(upper), float(upper if 0 < lower - upper <= slack else lower))
 
 
 def certify(
@@ -319,16 +368,29 @@ def certify(
     if lam.shape != (problem.n_domains,) or not objective.mixtures.contains(lam, tol=1e-8):
         raise ValueError(f"mixture is not in {objective.mixtures!r}; project it first")
     lam = objective.mixtures.project(lam)  # the proof is for a member, not for one up to rounding
-    here = problem.at(w)
+    inside = conditioned(problem) if w_radius is None else None
+    if inside is None:
+        return _certificate(problem, objective, problem.at(w), lam, w_radius)
+    o, w = objective, problem.at(w).w
+    options = inside.options(o.gamma, o.mu, o.norm, o.offsets, o.prior)
+    inner = Objective.of(inside.problem, o.mixtures, *options)
+    here = inside.problem.at(inside.inward(w))
+    found = _certificate(inside.problem, inner, here, lam, None)
+    return Certificate(found.upper * inside.unit, found.lower * inside.unit)
+
+
+def _certificate(
+    problem: Oracle, objective: Objective, here: Here, mixture: Array, w_radius: float | None
+) -> Certificate:
     if w_radius is not None and not (isinstance(w_radius, Real) and w_radius >= 0):
         raise ValueError(f"w_radius is {w_radius!r}; give a number ≥ 0, or None for all models")
     if w_radius is not None and np.linalg.norm(here.w) > w_radius * (1 + 1e-12):
         raise ValueError(
             f"w has length {np.linalg.norm(here.w)} but w_radius is {w_radius}; shorten w first"
         )
-    lower = objective.lower(here, lam, None, w_radius)
+    lower = objective.lower(here, mixture, None, w_radius)
     smooth = not isinstance(problem, LinearDomains) or problem.loss.is_smooth
     if smooth and problem.n_parameters <= 3000:
-        step = newton_step(objective, here, lam)
-        lower = max(lower, objective.lower(here, lam, step, w_radius))
-    return Certificate(objective.upper(here), lower)
+        lower = max(lower, sharper_lower(objective, here, mixture, w_radius))
+    upper = objective.upper(here)
+    return bracket(upper, lower, objective.resolution(here, upper))

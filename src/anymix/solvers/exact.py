@@ -34,9 +34,11 @@ from anymix.solvers.certificates import (
     Here,
     Objective,
     Oracle,
+    bracket,
     damped_cholesky,
-    newton_step,
+    sharper_lower,
 )
+from anymix.solvers.conditioning import Conditioned, conditioned
 
 Array = NDArray[np.float64]
 Record = dict[str, Any]
@@ -116,10 +118,20 @@ def solve(
     >>> agnostic.certificate.gap < 1e-6
     True
     """
-    objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior)
     _check_solver_input(problem, tol, max_iter)
+    if isinstance(problem, LinearDomains):
+        problem = problem.merged()
+    objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior)
+    tol *= problem.loss_scale
+    inside = conditioned(problem)
     with _progress(verbose) as watch:
-        return _solve(problem, objective, tol, start, max_iter, watch)
+        if inside is None:
+            solution = _solve(problem, objective, tol, start, max_iter, watch)
+        else:
+            solution = _solve_inside(inside, objective, tol, start, max_iter, watch)
+    if not solution.converged:
+        _warn(solution, tol)
+    return solution
 
 
 def _check_solver_input(problem: Oracle, tol: float, max_iter: int) -> None:
@@ -142,17 +154,47 @@ def _solve(
     max_iter: int,
     watch: Callable[[Record], None],
 ) -> Solution:
-    if isinstance(problem, LinearDomains):
-        problem = problem.merged()
-    tol *= problem.loss_scale
     if objective.norm == "plain" and objective.gamma > 0:
-        objective = replace(objective, smoothing=0.01 * tol / objective.gamma)
+        least = max(tol, 1e-12 * problem.loss_scale)  # nothing finer can be seen
+        objective = replace(objective, smoothing=0.01 * least / objective.gamma)
     w, mixture = _start(problem, objective, start)
     iterates = _sqp(problem, objective, w, mixture)
-    solution = _certified(objective, iterates, tol, max_iter, watch)
-    if not solution.converged:
-        _warn(solution, tol)
-    return solution
+    return _certified(objective, iterates, tol, max_iter, watch)
+
+
+def _solve_inside(
+    inside: Conditioned,
+    objective: Objective,
+    tol: float,
+    start: Solution | ArrayLike | None,
+    max_iter: int,
+    watch: Callable[[Record], None],
+) -> Solution:
+    """The solution by way of the inner problem; its value is that of the w returned."""
+    o, unit = objective, inside.unit
+    options = inside.options(o.gamma, o.mu, o.norm, o.offsets, o.prior)
+    inner = Objective.of(inside.problem, o.mixtures, *options)
+    if isinstance(start, Solution):
+        start = replace(start, w=inside.inward(start.w))
+    elif start is not None:
+        start = inside.inward(np.asarray(start, dtype=np.float64))
+    found = _solve(inside.problem, inner, tol / unit, start, max_iter, watch)
+    w = inside.outward(found.w)
+    here = inside.problem.at(inside.inward(w))
+    upper, lower = inner.upper(here), found.certificate.lower
+    small = max(tol / unit, inner.resolution(here, upper))
+    found_inside = bracket(upper, lower, small)
+    certificate = Certificate(found_inside.upper * unit, found_inside.lower * unit)
+    scaled = ("upper", "lower", "gap")
+    return replace(
+        found,
+        w=w,
+        domain_losses=here.losses * unit,
+        objective=certificate.upper,
+        certificate=certificate,
+        history=[{k: v * unit if k in scaled else v for k, v in r.items()} for r in found.history],
+        converged=found_inside.gap <= small,
+    )
 
 
 def _start(
@@ -259,7 +301,7 @@ def _certified(
     tried = np.inf  # the decrease expected when a proof was last tried
     for at in iterates:
         n_iter, there, upper = len(history) + 1, at.there, at.upper
-        small = max(tol, 1e-13 * abs(at.upper))  # no gap is smaller than rounding
+        small = max(tol, objective.resolution(there, upper))  # no gap is smaller than rounding
         close = abs(at.upper - at.model) <= 3 * small and at.expected <= 0.25 * tried
         if close or there is at.here or (n_iter == max_iter and not proof.size):
             bound, tried = _lower(objective, at, small), at.expected
@@ -270,7 +312,7 @@ def _certified(
         if upper - lower <= small or n_iter == max_iter:
             break
         del at  # the rows' numbers at `here` make room for the next step's
-    certificate = Certificate(upper, lower)
+    certificate = bracket(upper, lower, small)
     return Solution(
         w=there.w,
         mixture=proof,
@@ -291,10 +333,12 @@ def _lower(objective: Objective, at: _Iterate, small: float) -> float:
     of another iteration.
     """
     here, step = at.here, at.step
-    if not isinstance(here, Evaluation):  # far away, a step is cheap and a look at the rows is not
-        return objective.lower(at.there, at.mixture, newton_step(objective, at.there, at.mixture))
-    if (at.there is here or objective.gamma == 0) and len(step) <= MOST_DENSE:
-        return objective.lower(here, at.mixture, newton_step(objective, here, at.mixture))
+    if objective.gamma == 0 and len(step) > MOST_DENSE:
+        return objective.lower(at.there, at.mixture)
+    if objective.gamma == 0 or not isinstance(here, Evaluation):
+        return sharper_lower(objective, at.there, at.mixture)  # far away, a step costs no look
+    if at.there is here and len(step) <= MOST_DENSE:
+        return sharper_lower(objective, here, at.mixture)
     if at.refine is not None:
         g = at.gradient + here.hessian_vector(at.mixture, step)
         g += objective.regularizer_gradient(here.w + step)
@@ -562,10 +606,11 @@ def _warn(solution: Solution, tol: float) -> None:
 
     warnings.warn(
         f"stopped after {solution.n_iter} iterations with gap {solution.certificate.gap:.2e} "
-        f"above tol {tol:.2e}; raise max_iter or tol, scale the features, or raise gamma "
-        "(with gamma = 0 and separable data there is no best model)",
+        f"above tol {tol:.2e}; raise max_iter or tol, centre or scale the columns, or raise gamma "
+        "(with gamma = 0 there is no best model for separable data, and no proof where columns "
+        "differ by rounding only)",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=3,
     )
 
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.mixtures.sets import Box, MixtureSet, Point, Simplex, TVBall, Vertices
 from anymix.problem.linear import Evaluation, LinearDomains, squared_lengths
 from anymix.problem.losses import CrossEntropy
-from anymix.solvers.certificates import Certificate, Objective, certify
+from anymix.solvers.certificates import Certificate, Objective, bracket, certify
 from anymix.solvers.exact import Record, Solution
 from anymix.solvers.samplers import Weighted
 from anymix.solvers.stochastic import optimistic_afl, stochastic_afl
@@ -145,7 +145,8 @@ class _Best:
             self.w, self.losses = w, self.problem.losses(w)
         if found.lower > known.lower:
             self.mixture = mixture
-        known = Certificate(min(found.upper, known.upper), max(found.lower, known.lower))
+        upper, lower = min(found.upper, known.upper), max(found.lower, known.lower)
+        known = bracket(upper, lower, 1e-10 * abs(upper))
         self.certificate = known
         self.history.append(
             {

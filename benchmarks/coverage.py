@@ -1,0 +1,275 @@
+"""How often do 95 % intervals of audits cover the truth? Measured, for docs/auditing.md.
+
+    python benchmarks/coverage.py            # 2000 draws a case, some five minutes
+    python benchmarks/coverage.py --draws 200
+
+Each table is of one kind of interval. A cell is the share of draws whose interval holds the true
+value, in percent, and the median width of the intervals. 2000 draws are accurate to ±1 (two
+standard errors at 95 %). Differences are of half as many draws, agnostic losses of a fifth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import norm
+
+import anymix as ax
+from anymix import intervals
+from anymix.auditing.audits import FLOOR, Audit, audit, compare
+from anymix.mixtures.sets import MixtureSet
+
+Array = NDArray[np.float64]
+Rng = np.random.Generator
+Ends = tuple[float, float]
+Draw = Callable[[Rng, int], Array]
+
+LEVEL = 0.95
+ZERO_ONE = "0 or 1, 10 % are 1"
+LOG_LOSS_BOUND = -math.log(FLOOR)
+
+
+def cell(ends: Callable[[Rng], Ends], truth: float, draws: int) -> str:
+    """'95.2 (0.31)': coverage and median width."""
+    rng = np.random.default_rng(0)
+    low, high = np.array([ends(rng) for _ in range(draws)]).T
+    covered = np.mean((low <= truth + 1e-12) & (truth - 1e-12 <= high))
+    return f"{100 * covered:.1f} ({np.median(high - low):.3g})"
+
+
+def show(
+    title: str,
+    head: str,
+    cases: dict[str, tuple[Any, float]],
+    columns: Sequence[Any],
+    ends: Callable[[Any, Any, Rng], Ends],
+    draws: int,
+) -> None:
+    """A row for each case (what to draw, and the truth), a column for each number of rows."""
+    names = [" × ".join(map(str, np.ravel(column))) for column in columns]
+    print(f"\n{title}\n\n| {head} | {' | '.join(names)} |\n|{'---|' * (len(columns) + 1)}")
+    for name, (case, truth) in cases.items():
+        cells = [cell(partial(ends, case, column), truth, draws) for column in columns]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+# Means ------------------------------------------------------------------------------------------
+
+SIZES = (1, 2, 3, 10, 20, 50, 200)
+
+
+def log_losses(said: float, true: float) -> tuple[Draw, float]:
+    """A model that says `said` where the event has the probability `true`."""
+    yes, no = -math.log(said), -math.log(1 - said)
+    mean = true * yes + (1 - true) * no
+    return lambda rng, n: np.where(rng.random(n) < true, yes, no), mean
+
+
+def calibrated(rng: Rng, n: int) -> Array:
+    """Log losses of q uniform and y ~ q; their mean is ½."""
+    q = rng.random(n)
+    return -np.log(np.where(rng.random(n) < q, q, 1 - q))
+
+
+BOUNDED: dict[str, tuple[Draw, float]] = {
+    "calibrated, q uniform": (calibrated, 0.5),
+    "says 0.02, is 0.02": log_losses(0.02, 0.02),
+    "says 0.001, is 0.02": log_losses(0.001, 0.02),
+    "says 1e-6, is 0.05": log_losses(1e-6, 0.05),
+    "all rows alike": (lambda rng, n: np.full(n, 0.3), 0.3),
+    "alike, jitter 1e-9": (lambda rng, n: 0.3 + 1e-9 * rng.random(n), 0.3),
+}
+UNBOUNDED: dict[str, tuple[Draw, float]] = {
+    "normal": (lambda rng, n: rng.normal(size=n), 0.0),
+    "absolute normal error": (lambda rng, n: np.abs(rng.normal(size=n)), math.sqrt(2 / math.pi)),
+    "squared normal error": (lambda rng, n: rng.normal(size=n) ** 2 / 2, 0.5),
+    "exponential": (lambda rng, n: rng.exponential(size=n), 1.0),
+    "log-normal, σ = 1": (lambda rng, n: rng.lognormal(size=n), math.exp(0.5)),
+    "log-normal, σ = 1.5": (lambda rng, n: rng.lognormal(0, 1.5, n), math.exp(1.125)),
+    "Pareto, 3 moments": (lambda rng, n: rng.pareto(3, n), 0.5),
+    "Student's t, 3 df": (lambda rng, n: rng.standard_t(3, n), 0.0),
+    "0 or 1, half each": (lambda rng, n: (rng.random(n) < 0.5) + 1e-3 * rng.random(n), 0.5005),
+    ZERO_ONE: (lambda rng, n: (rng.random(n) < 0.1) + 1e-3 * rng.random(n), 0.1005),
+    "0 or 1, 2 % are 1": (lambda rng, n: (rng.random(n) < 0.02) + 1e-3 * rng.random(n), 0.0205),
+}
+
+
+def means(draws: int) -> None:
+    def errors(rate: float, n: int, rng: Rng) -> Ends:
+        return intervals.share(rng.random(n) < rate, LEVEL)[1:]
+
+    def log_loss(draw: Draw, n: int, rng: Rng) -> Ends:
+        return intervals.bounded(draw(rng, n), LEVEL, 0.0, LOG_LOSS_BOUND)[1:]
+
+    def other(draw: Draw, n: int, rng: Rng) -> Ends:
+        return intervals.mean(draw(rng, n), LEVEL)[1:]
+
+    rates = {f"error {rate}": (rate, rate) for rate in (0.001, 0.02, 0.3, 0.5)}
+    show("0-1 loss, accuracy: exact", "rows", rates, SIZES, errors, draws)
+    show("Log loss: guaranteed", "rows", BOUNDED, SIZES, log_loss, draws)
+    show("Other losses, MAE, RMSE: approximate", "rows", UNBOUNDED, SIZES, other, draws)
+
+
+def differences(draws: int) -> None:
+    """Errors that two models share mostly, and losses of a sure and a careful model."""
+
+    def errors(rng: Rng, n: int) -> tuple[Audit, Audit]:
+        u, y = rng.random(n), np.ones(n, dtype=int)
+        wrong_a, wrong_b = (u < 0.2) | (u > 0.95), u < 0.32
+        return audit(y, 1 - wrong_a, classes=[0, 1]), audit(y, 1 - wrong_b, classes=[0, 1])
+
+    def log(rng: Rng, n: int) -> tuple[Audit, Audit]:
+        y, classes = rng.random(n) < 0.3, [False, True]
+        a, b = (audit(y, np.full(n, q), classes=classes) for q in (0.3, 0.001))
+        return a, b
+
+    def squared(rng: Rng, n: int) -> tuple[Audit, Audit]:
+        y, z = rng.normal(size=n), rng.normal(size=n)
+        return audit(y, y + z, loss="squared"), audit(y, y + z + 0.5, loss="squared")
+
+    def ends(draw: Callable[[Rng, int], tuple[Audit, Audit]], n: int, rng: Rng) -> Ends:
+        low, high = compare(*draw(rng, n)).difference_intervals[0]
+        return float(low), float(high)
+
+    gap = log_losses(0.001, 0.3)[1] - log_losses(0.3, 0.3)[1]
+    cases = {
+        "0-1 loss: guaranteed": (errors, 0.07),
+        "log loss: guaranteed": (log, gap),
+        "squared error: approximate": (squared, 0.125),
+    }
+    show("Differences of two models", "rows", cases, SIZES, ends, draws // 2)
+
+
+# AUC and calibration ----------------------------------------------------------------------------
+
+
+def normal_scores(area: float, wide: float = 1.0) -> tuple[Callable[..., Any], float]:
+    shift = float(ndtri(area)) * math.hypot(1, wide)
+    return lambda rng, m, n: (rng.normal(shift, wide, m), rng.normal(size=n)), area
+
+
+def tied_scores(area: float) -> tuple[Callable[..., Any], float]:
+    """Rounded to whole numbers; the true area by the distribution of the rounded scores."""
+    shift, grid = float(ndtri(area)) * math.sqrt(2), np.arange(-8, 13)
+    p, q = (np.diff(norm.cdf(grid - 0.5, loc)) for loc in (shift, 0.0))
+    truth = float(p @ (np.cumsum(q) - q / 2))
+    return (
+        lambda rng, m, n: (np.round(rng.normal(shift, 1, m)), np.round(rng.normal(size=n))),
+        truth,
+    )
+
+
+def split_scores(area: float) -> tuple[Callable[..., Any], float]:
+    """Positives are above all negatives or below all of them."""
+    return lambda rng, m, n: (np.where(rng.random(m) < area, 2.0, -2.0), rng.random(n)), area
+
+
+AREAS = {
+    "normal, 0.5": normal_scores(0.5),
+    "normal, 0.6": normal_scores(0.6),
+    "normal, 0.8": normal_scores(0.8),
+    "normal, 0.95": normal_scores(0.95),
+    "normal, 0.99": normal_scores(0.99),
+    "positives wide, 0.8": normal_scores(0.8, 3.0),
+    "positives wide, 0.95": normal_scores(0.95, 3.0),
+    "positives narrow, 0.95": normal_scores(0.95, 0.3),
+    "ties, 0.8": tied_scores(0.8),
+    "ties, 0.95": tied_scores(0.95),
+    "split, 0.9": split_scores(0.9),
+}
+COUNTS = ((2, 2), (2, 100), (5, 5), (5, 50), (10, 10), (10, 100), (100, 10), (30, 30), (100, 100))
+
+
+def areas(draws: int) -> None:
+    def ends(draw: Any, counts: tuple[int, int], rng: Rng) -> Ends:
+        q = np.concatenate(draw(rng, *counts))
+        return intervals.auc(q, np.arange(len(q)) < counts[0], LEVEL)[1:]
+
+    show("AUC: approximate", "positives × negatives", AREAS, COUNTS, ends, draws)
+
+
+def said_and_true(said: Any, true: Any) -> Callable[[Rng, int], tuple[Array, Any]]:
+    def draw(rng: Rng, n: int) -> tuple[Array, Any]:
+        u = rng.random(n)
+        return said(u), rng.random(n) < true(u)
+
+    return draw
+
+
+CALIBRATIONS: dict[str, tuple[Any, float]] = {
+    "calibrated, q uniform": (said_and_true(lambda u: u, lambda u: u), 0.0),
+    "says q/2": (said_and_true(lambda u: u / 2, lambda u: u), 0.25),
+    "says 0.01, is 0.01": (said_and_true(lambda u: 0 * u + 0.01, lambda u: 0.01), 0.0),
+    "says 0.001, is 0.05": (said_and_true(lambda u: 0 * u + 0.001, lambda u: 0.05), 0.049),
+    "says 0.001, is 0.2": (said_and_true(lambda u: 0 * u + 0.001, lambda u: 0.2), 0.199),
+    "says 0.02 or 0.98, is 0.15 or 0.85": (
+        said_and_true(
+            lambda u: np.where(u < 0.5, 0.02, 0.98), lambda u: np.where(u < 0.5, 0.15, 0.85)
+        ),
+        0.13,
+    ),
+    "says 0.95 for 3 %, is 0.05": (
+        said_and_true(lambda u: np.where(u < 0.03, 0.95, 0.05), lambda u: 0.05),
+        0.027,
+    ),
+}
+
+
+def calibrations(draws: int) -> None:
+    def ends(draw: Any, n: int, rng: Rng) -> Ends:
+        return intervals.calibration(*draw(rng, n), LEVEL)[1:]
+
+    show("Calibration error: approximate", "rows", CALIBRATIONS, SIZES, ends, draws)
+
+
+# The worst mixture ------------------------------------------------------------------------------
+
+RARE = log_losses(0.001, 0.02)[1]
+WORST: dict[str, tuple[Any, float]] = {
+    "0-1 loss, 10 % wrong": (lambda rng, n: audit_of(rng.random(n) < 0.1), 0.1),
+    "log loss, says 0.001, is 0.02": (
+        lambda rng, n: partial(audit, rng.random(n) < 0.02, np.full(n, 0.001)),
+        RARE,
+    ),
+    "exponential": (lambda rng, n: audit_of(rng.exponential(size=n)), 1.0),
+    "log-normal, σ = 1": (lambda rng, n: audit_of(rng.lognormal(size=n)), math.exp(0.5)),
+    "0 or 1, 10 % are 1": (lambda rng, n: audit_of(UNBOUNDED[ZERO_ONE][0](rng, n)), 0.1005),
+    "0 or 1, 90 % are 1": (lambda rng, n: audit_of(1 - UNBOUNDED[ZERO_ONE][0](rng, n)), 0.8995),
+}
+SHAPES = ((5, 20), (20, 20), (50, 20), (20, 50))
+SETS: dict[str, Callable[[Array], MixtureSet]] = {
+    "Simplex": lambda sizes: ax.Simplex(len(sizes)),
+    "Chi2Ball, r = 1.01": lambda sizes: ax.Chi2Ball(sizes, 1.01),
+    "Point": lambda sizes: ax.Point(sizes / sizes.sum()),
+}
+
+
+def audit_of(losses: Any) -> Callable[..., Audit]:
+    return partial(audit, None, losses)
+
+
+def agnostic(draws: int) -> None:
+    """All domains have the same distribution, so the truth is its mean for every Λ."""
+
+    def ends(mixtures: Any, draw: Any, shape: tuple[int, int], rng: Rng) -> Ends:
+        domains = np.repeat(np.arange(shape[0]), shape[1])
+        return draw(rng, len(domains))(domains, mixtures=mixtures).agnostic_interval
+
+    for title, mixtures in SETS.items():
+        worst = partial(ends, mixtures)
+        show(f"Agnostic loss, {title}", "domains × rows", WORST, SHAPES, worst, draws // 5)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Coverage of the intervals of audits.")
+    parser.add_argument("--draws", type=int, default=2000)
+    n_draws = parser.parse_args().draws
+    for table in (means, differences, areas, calibrations, agnostic):
+        table(n_draws)
