@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from anymix.solvers import optimizers as optimizers
     from anymix.solvers import samplers as samplers
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Every name is imported when it is first asked for, so that an audit loads no solver, and a
 # solver no scikit-learn, which takes longer to load than all the rest.
