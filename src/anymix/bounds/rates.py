@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.mixtures.sets import MixtureSet
+from anymix.mixtures import MixtureSet
 from anymix.problem.linear import LinearDomains, squared_lengths
 from anymix.problem.losses import CrossEntropy
 from anymix.solvers.certificates import Objective

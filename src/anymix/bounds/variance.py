@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from anymix.mixtures.sets import MixtureSet, Simplex
+from anymix.mixtures import MixtureSet, Simplex
 from anymix.problem.linear import LinearDomains
 from anymix.solvers.certificates import Objective
 from anymix.solvers.exact import solve

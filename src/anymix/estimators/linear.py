@@ -22,9 +22,8 @@ from anymix.estimators.fitting import LinearFit, Settings, fit_problem
 from anymix.estimators.overfitting import OverfitWarning, overfit_message
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
+from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.mixtures.choosing import Mixtures
-from anymix.mixtures.penalties import DirichletPrior
-from anymix.mixtures.sets import MixtureSet
 from anymix.problem.dealing import hold_out, sorted_rows
 from anymix.problem.linear import LinearDomains
 from anymix.problem.rows import ALL, Part, Rows
