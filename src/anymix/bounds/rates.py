@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anymix.errors import InputError, finite_number
 from anymix.mixtures.sets import MixtureSet
 from anymix.problem.linear import LinearDomains, squared_lengths
 from anymix.problem.losses import CrossEntropy
@@ -91,7 +92,7 @@ def _scales(c: Constants) -> tuple[float, float]:
 
 def _steps(n_steps: int) -> int:
     if not (isinstance(n_steps, Real) and n_steps >= 1 and n_steps % 1 == 0):
-        raise ValueError(f"n_steps is {n_steps!r}; give a whole number ≥ 1")
+        raise InputError("n_steps", f"is {n_steps!r}", "give a whole number ≥ 1")
     return int(n_steps)
 
 
@@ -131,10 +132,9 @@ def constants(
     >>> c.M, c.G_w, c.sigma_w, c.R_mixture
     (7.0, 3.0, 3.0, 1.0)
     """
-    if not (isinstance(w_radius, Real) and 0 < w_radius < math.inf):
-        raise ValueError(f"w_radius is {w_radius!r}; give a positive number")
     objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, None)
-    R_w, R_mixture = float(w_radius), objective.mixtures.radius
+    R_w = finite_number("w_radius", w_radius, "give a positive number", lambda x: x > 0)
+    R_mixture = objective.mixtures.radius
     M, G = _row_bounds(problem, R_w)
     b = objective.offsets
     B = float(np.linalg.norm(np.maximum(np.abs(b), np.abs(M - b))))
@@ -177,7 +177,8 @@ def _model_noise(sampler: ModelSampler, R_mixture: float) -> float:
         return R_mixture / math.sqrt(sampler.batch_size)
     if isinstance(sampler, Weighted):
         return 1 / math.sqrt(sampler.batch_size)
-    raise ValueError(f"sampler is {sampler!r}; bounds are known for PerDomain, Weighted, FullBatch")
+    fix = "bounds are known for PerDomain, Weighted, FullBatch"
+    raise InputError("sampler", f"is {sampler!r}", fix)
 
 
 def _mixture_noise(sampler: MixtureSampler, p: int) -> float:
@@ -188,7 +189,5 @@ def _mixture_noise(sampler: MixtureSampler, p: int) -> float:
         return 1 / math.sqrt(sampler.batch_size)
     if isinstance(sampler, UniformDomain):
         return math.sqrt(p / sampler.batch_size)
-    raise ValueError(
-        f"mixture_sampler is {sampler!r}; bounds are known for EveryDomain, UniformDomain and "
-        "FullBatch"
-    )
+    fix = "bounds are known for EveryDomain, UniformDomain and FullBatch"
+    raise InputError("mixture_sampler", f"is {sampler!r}", fix)

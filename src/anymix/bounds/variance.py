@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from anymix.errors import InputError
 from anymix.mixtures.sets import MixtureSet, Simplex
 from anymix.problem.linear import LinearDomains
 from anymix.solvers.certificates import Objective
@@ -90,7 +91,7 @@ def variances(
 def _mixture(problem: LinearDomains, mixture: ArrayLike) -> Array:
     lam = problem._check_mixture(mixture)
     if not Simplex(problem.n_domains).contains(lam):
-        raise ValueError(f"mixture is {lam}; give weights ≥ 0 that sum to 1")
+        raise InputError("mixture", f"is {lam}", "give weights ≥ 0 that sum to 1")
     return lam
 
 
@@ -211,13 +212,14 @@ def _point(
 ) -> tuple[Array, Array]:
     """(w, λ) as given, or near the solution."""
     if (w is None) != (mixture is None):
-        raise ValueError("only one of w and mixture is given; give both, or neither")
+        raise InputError("", "only one of w and mixture is given", "give both, or neither")
     if w is not None and mixture is not None:
         return problem._check_w(w), _mixture(problem, mixture)
     if not problem.loss.is_smooth:
-        raise ValueError(
-            f"w and mixture are None, and {problem.loss} has no exact solver to find them; give "
-            "those of a short run, such as iterate.w_average and iterate.mixture_average"
+        raise InputError(
+            "w and mixture",
+            f"are None, and {problem.loss} has no exact solver to find them",
+            "give those of a short run, such as iterate.w_average and iterate.mixture_average",
         )
     near = solve(problem.sample(0.1), mixtures, gamma, tol=1e-2)
     return near.w, near.mixture

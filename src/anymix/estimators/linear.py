@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from anymix.errors import InputError, finite_number
 from anymix.estimators.baselines import Baseline
 from anymix.estimators.fitting import LinearFit, Settings, fit_problem
-from anymix.estimators.overfitting import OverfitWarning, overfit_message
+from anymix.estimators.overfitting import ADVICE, OverfitWarning, overfit_message
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
 from anymix.mixtures.choosing import Mixtures
@@ -123,7 +123,7 @@ class _AgnosticLinear(BaseEstimator):
         self.validation_losses_ = None if held is None else rows.to_judge(held).losses(w)
         message = overfit_message(problem, found.solution, self.gamma, self.norm)
         if message:
-            warnings.warn(message, OverfitWarning, stacklevel=2)
+            warnings.warn(f"{message}. {ADVICE}", OverfitWarning, stacklevel=2)
         return self
 
     def _parts(self, rows: Rows) -> tuple[Part, Part | None]:

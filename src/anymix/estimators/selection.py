@@ -17,7 +17,7 @@ from anymix.estimators.baselines import Baseline
 from anymix.estimators.fitting import Settings, fit_problem
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
-from anymix.estimators.search import Candidate, Found, Path, search
+from anymix.estimators.searching import Candidate, Found, Path, search
 from anymix.mixtures.choosing import Mixtures
 from anymix.problem.dealing import Split, deal, sorted_rows
 from anymix.problem.rows import Rows

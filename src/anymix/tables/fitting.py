@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from anymix.auditing.audits import Audit, Comparison, audit, compare
 from anymix.estimators.fitting import LinearFit, Settings, fit_problem
 from anymix.estimators.overfitting import overfit_message
-from anymix.estimators.search import Path, search
+from anymix.estimators.searching import Path, search
 from anymix.mixtures.choosing import Mixtures, data_mixture, target_mixtures
 from anymix.mixtures.sets import MixtureSet
 from anymix.problem.dealing import deal, sample

@@ -85,18 +85,20 @@ def opened(path: Path, encoding: str) -> Iterator[IO[str]]:
             yield file
     except UnicodeDecodeError as error:
         byte = f"byte 0x{error.object[error.start]:02x}: {error.reason}"
-        found = f"is not {encoding.upper()} ({byte})"
-        fix = "pass its encoding, say latin-1, or convert it"
-        raise InputError(str(path), found, fix) from None
+        raise _other_encoding(path, encoding, byte) from None
     except UnicodeError as error:
-        found = f"is not {encoding.upper()} ({error})"
-        raise InputError(str(path), found, "pass its encoding") from None
+        raise _other_encoding(path, encoding, str(error)) from None
     except LookupError:
         found = f"is {encoding!r}, which Python does not know"
         raise InputError("encoding", found, "try utf-8") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         found = f"is a damaged gzip file ({error})"
         raise InputError(str(path), found, "compress it anew") from None
+
+
+def _other_encoding(path: Path, encoding: str, why: str) -> InputError:
+    found = f"is {encoding!r}, but {path} is not {encoding.upper()} ({why})"
+    return InputError("encoding", found, "pass its encoding, say latin-1, or convert it")
 
 
 def _open(path: Path, mode: str, **options: Any) -> Any:
