@@ -45,7 +45,7 @@ class Settings:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Of the solver, whatever Λ is."""
+        """The options of `solve` that do not depend on Λ."""
         return {name: getattr(self, name) for name in ("gamma", "norm", "tol", "max_iter")}
 
 
@@ -60,9 +60,9 @@ class LinearFit:
     solution : Solution
         w, λ and the certificate, as the solver gave them.
     mixtures : MixtureSet
-        Λ.
+        Λ, the mixtures that were guarded against.
     baseline : ndarray of shape (p,)
-        b.
+        b, what the losses were compared with.
     domain_names : ndarray of shape (p,)
         Names of the domains.
     """
@@ -77,7 +77,7 @@ class LinearFit:
     def of(
         problem: LinearDomains, solution: Solution, mixtures: MixtureSet, baseline: Array
     ) -> LinearFit:
-        """From a problem and its solution."""
+        """The fit of a problem's solution, with w taken apart into coefficients and intercept."""
         coef, intercept = problem.unpack(solution.w)
         if problem.n_scores > 1:  # no loss sees a common shift of the K scores: leave none
             coef, intercept = coef - coef.mean(axis=0), intercept - intercept.mean()

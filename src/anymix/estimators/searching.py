@@ -37,11 +37,11 @@ class Path:
     candidates : sequence of (γ, μ, r)
         What to try, in this order; a new path begins wherever γ is the first one's.
     mixtures : MixtureSet, function, str or None
-        Λ.
+        Λ, the mixtures to guard against.
     baseline : "regret", array-like of shape (p,) or None
-        b, as in AgnosticClassifier.
+        b, what losses are compared with: 0, the best models for one domain, or numbers.
     norm : str
-        "squared" or "plain".
+        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
     tol : float
         The gap at which a fit stops.
     max_iter : int
@@ -72,7 +72,7 @@ class Path:
         return found
 
     def options(self, gamma: float) -> dict[str, Any]:
-        """Of the solver."""
+        """The options of `solve` that do not depend on Λ."""
         return {"gamma": gamma, "norm": self.norm, "tol": self.tol, "max_iter": self.max_iter}
 
 

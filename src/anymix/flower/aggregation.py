@@ -100,7 +100,7 @@ class Sum:
     def add_up(
         self, given: Mapping[int, Contribution], A: Array, B: Array, step: int
     ) -> tuple[Array, Array] | None:
-        """As in Aggregation. With min_share = 1 everyone asked must have answered."""
+        """The sums over all that were asked, or None if too few of them answered."""
         rows = sorted(given)
         if not rows:
             return None

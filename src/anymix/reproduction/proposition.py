@@ -38,6 +38,12 @@ class Proposition1:
         The best model for the uniform mixture.
     agnostic : Solution
         The best model for any mixture.
+
+    Examples
+    --------
+    >>> found = proposition1()
+    >>> {name: round(ours, 4) for name, (_, ours) in found.entries.items() if "worst" in name}
+    {'uniform model: worst loss log(4/√3)': 0.837, 'agnostic model: worst loss log 2': 0.6931}
     """
 
     problem: LinearDomains

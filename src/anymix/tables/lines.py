@@ -45,7 +45,7 @@ def check_lines(path: Path, encoding: str) -> Layout:
     path : Path
         A text file, gzipped if its name ends in .gz.
     encoding : str
-        Of its text.
+        The name of the encoding of its text.
 
     Returns
     -------
