@@ -48,7 +48,7 @@ ADVICE = {"ConvergenceWarning": "raise --gamma"}
 
 
 class Task(StrEnum):
-    """What can be learnt."""
+    """What can be learnt: classes, numbers, or whichever the target looks like."""
 
     AUTO = "auto"
     CLASSIFY = "classify"
@@ -144,7 +144,7 @@ def _check_one(options: Mapping[str, object]) -> None:
 
 
 def _number(text: str) -> float:
-    """γ as it is written."""
+    """The number ≥ 0 that --gamma is written as."""
     try:
         number = float(text)
     except ValueError:

@@ -51,7 +51,7 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class LinearFit:
-    """What a fit found.
+    """A fitted model, with Λ and b that it was fitted for, and the solver's proof.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def fit_problem(
     settings : Settings
         Λ, γ, μ, b and the rest.
     start : Solution or None
-        Where to begin.
+        An earlier solution to begin at; None leaves the start to the solver.
     solver : function
         `solve`, or another with its arguments.
 

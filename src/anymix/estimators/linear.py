@@ -82,7 +82,8 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
     n_features_in_, feature_names_in_ : int and ndarray of shape (d,)
         How many features `fit` has seen, and their names if X was a frame.
     domain_names_ : ndarray of shape (p,)
-        The domains in sorted order, which is that of all attributes with a number for each.
+        The domains, in the order of all attributes that have a number for each: sorted labels,
+        or 0, 1, ... for the columns of a table of memberships.
     mixture_ : ndarray of shape (p,)
         The worst mixture λ.
     domain_losses_, validation_losses_ : ndarray of shape (p,)

@@ -119,7 +119,7 @@ class Found:
     Parameters
     ----------
     candidates : sequence of (γ, μ, r)
-        What was tried.
+        What was tried, in the order of the path.
     losses : ndarray of shape (C, p)
         L̂ of the C candidates.
     value : ndarray of shape (C,)
@@ -182,7 +182,7 @@ def search(
     splits : iterable of (part, part)
         What to fit and what to judge on, for each fold.
     paths : sequence of Path
-        What to try.
+        What to try: one path for each Λ.
     patience : int or None
         Leave a path where so many candidates in a row were no better than the best before them,
         on all folds together; that needs the rows of all folds at once. None tries all.

@@ -133,7 +133,7 @@ def rebalance(A: Array, here: Here) -> Array | None:
     A : ndarray of shape (clients, p)
         The masses asked for.
     here : ndarray of bool, shape (clients,)
-        Who answered.
+        True for each client that answered.
 
     Returns
     -------

@@ -53,7 +53,7 @@ class DomainTable:
 
     @staticmethod
     def of(n: int, domains: Any) -> DomainTable:
-        """Without a linear model."""
+        """The table of n rows that any model may be fitted to: domains alone, without features."""
         return DomainTable(LinearDomains(np.empty((n, 0)), np.zeros(n), domains, SquaredError()))
 
     def draw(

@@ -60,7 +60,7 @@ def least_risks(problem: LinearDomains, gamma: float) -> tuple[Array, Array, dic
     Parameters
     ----------
     problem : LinearDomains
-        Two domains.
+        A problem of two domains.
     gamma : float
         The weight γ of R(w).
 

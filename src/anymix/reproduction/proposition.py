@@ -129,5 +129,5 @@ def proposition1() -> Proposition1:
 
 
 def _p0(solution: Solution) -> float:
-    """Probability of label 0."""
+    """p₀, the probability that the model gives to label 0."""
     return float(expit(-solution.w[-1]))

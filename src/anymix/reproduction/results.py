@@ -44,12 +44,12 @@ class ExactRow:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Test accuracies in percent, of every run and by the exact solver.
+    """Test accuracies in percent: of every stochastic run, and of the exact solver.
 
     Attributes
     ----------
     experiment : Experiment
-        What was run.
+        The experiment that was run.
     accuracies : mapping of str to ndarray of shape (runs, columns)
         For each row of the table, by what it is trained on.
     mixtures : mapping of str to ndarray of shape (runs, p)

@@ -103,7 +103,7 @@ def audit_frame(
 
 
 def _is_text(values: NDArray[Any] | None) -> bool:
-    """Whether there are words among them."""
+    """Whether there are words among the values."""
     if values is None or values.dtype.kind in "biuf":
         return False
     return values.dtype.kind != "O" or any(isinstance(v, str) for v in values.ravel())

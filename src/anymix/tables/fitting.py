@@ -41,7 +41,7 @@ class TableFit:
     Parameters
     ----------
     model : TableModel
-        The model.
+        The model for any mixture, fitted to all rows.
     audits : dict
         {"ordinary": Audit, "agnostic": Audit}, of rows that the models judged had not seen.
     judged_on : str
@@ -67,7 +67,7 @@ class TableFit:
 
     @property
     def gamma(self) -> float:
-        """The weight of ½‖w‖² of the model."""
+        """γ, the weight of ½‖w‖² that the model was fitted with."""
         return self.model.gamma
 
     @property
@@ -267,7 +267,7 @@ def _of_all_rows(
 
 
 def _said(found: LinearFit, X: Any) -> Array:
-    """Values (n,) or probabilities (n, K)."""
+    """What the model says of the rows: values (n,), or probabilities (n, K)."""
     model = found.model
     return model.scores(X) if model.classes is None else model.predict_proba(X)
 

@@ -30,11 +30,21 @@ NEWLINE, RETURN, QUOTE, SPACE = b'\n\r" '
 
 @dataclass(frozen=True)
 class Layout:
-    """What a look at all lines of a text file tells."""
+    """How a text file is laid out.
+
+    Attributes
+    ----------
+    separator : str
+        The character between two fields.
+    names : list of str
+        The names of the columns.
+    n : int
+        The number of rows, without the header.
+    """
 
     separator: str
     names: list[str]
-    n: int  # rows
+    n: int
 
 
 def check_lines(path: Path, encoding: str) -> Layout:
