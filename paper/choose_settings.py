@@ -28,7 +28,8 @@ from threadpoolctl import threadpool_limits
 
 import anymix as ax
 from anymix.datasets import Dataset
-from anymix.reproduction import EXPERIMENTS, Experiment, Output, Settings, train
+from anymix.reproduction import EXPERIMENTS, Experiment, Settings, train
+from anymix.reproduction.experiments import Output
 
 Array = NDArray[np.float64]
 FOLDER = Path(__file__).parents[1] / "docs" / "reproduction"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         AgnosticClassifier,
         AgnosticClassifierCV,
         AgnosticRegressor,
+        AgnosticRegressorCV,
         agnostic_scorer,
     )
     from anymix.mixtures import (
@@ -55,7 +56,7 @@ __version__ = "0.2.0"
 _NAMES = {
     "anymix.auditing": "audit compare",
     "anymix.estimators": "AgnosticClassifier AgnosticClassifierCV AgnosticRegressor "
-    "agnostic_scorer",
+    "AgnosticRegressorCV agnostic_scorer",
     "anymix.mixtures": "Adversary Box Chi2Ball Chi2Penalty DirichletPrior Hull MixtureSet Point "
     "Simplex TVBall Vertices cvar",
     "anymix.problem": "CrossEntropy Hinge Huber LinearDomains SquaredError",
@@ -74,6 +75,7 @@ __all__ = [
     "AgnosticClassifier",
     "AgnosticClassifierCV",
     "AgnosticRegressor",
+    "AgnosticRegressorCV",
     "Box",
     "Certificate",
     "Chi2Ball",

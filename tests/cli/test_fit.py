@@ -82,7 +82,7 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
     "missing column": (b"x,d,why\n1,a,b\n", "has no column 'y'"),
     "one domain": (GOOD.replace(",b,", ",a,").encode(), "one domain only, 'a'; name a domain"),
     "constant target": (GOOD.replace(",n\n", ",y\n").encode(), "is constant (y)"),
-    "not UTF-8": (GOOD.replace("b", "ü").encode("latin-1"), "latin-1, or convert it"),
+    "not UTF-8": (GOOD.replace("b", "ü").encode("latin-1"), "--encoding latin-1, or convert"),
     "ragged": (GOOD.encode() + b"1,a\n", "line 26: 2 fields, but the header has 3; correct"),
     "lonely domain": (GOOD.encode() + b"1,c,y\n", "'c' has too few rows to fit some and hold"),
 }
@@ -125,12 +125,16 @@ def test_quoted_newlines_are_no_error(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["--gamma", "much"], "--gamma is 'much'; give a number or auto"),
-        (["--mixtures", "ball"], "mixtures is 'ball'; give simplex"),
+        (["--mixtures", "ball"], "error: --mixtures is 'ball'; give simplex"),
         (["--mixtures", "chi2:0.5"], "number ≥ 1, the largest"),
         (["--encoding", "latin-99"], "error: --encoding is 'latin-99'"),
-        (["--encoding", "utf-16"], "people.csv is not UTF-16"),
+        (["--encoding", "utf-16"], "error: --encoding is 'utf-16', but "),
+        (["--encoding", "utf-16"], "people.csv is not UTF-16 (UTF-16 stream does not"),
         (["--gamma", "-1"], "error: --gamma is -1.0; give a finite number"),
-        (["--min-rows", "1000"], "one domain only, '(other)'"),
+        (
+            ["--min-rows", "1000"],
+            "--min-rows is 1000, which leaves one domain only; lower it",
+        ),
         (["--folds", "3", "--holdout", "0.2"], "--folds and --holdout are ways to judge; give one"),
         (["--folds", "3", "--test", "none.csv"], "--folds and --test are ways to judge; give one"),
         (["--holdout", "0.2", "--test", "none.csv"], "--holdout and --test are ways to judge"),
@@ -166,6 +170,7 @@ def test_notes_of_fit_name_options(people: Path) -> None:
     notes = json.loads(run(*words, "--json"))["notes"]
     said = next(note for note in notes if "expect a larger loss on new rows" in note)
     assert said.endswith("put small domains together with --min-rows")
+    assert not any(name in said for name in ("max_skewness", "CV", "validation_fraction"))
 
 
 def test_a_level_is_the_same_in_every_file(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_column_to_keep_that_is_called_like_one_that_is_made(
     words = ("predict", model, tmp_path / "t.csv", "--keep", "id", "--keep", name)
     code, error = fail(monkeypatch, capsys, *words)
     assert code == 1
-    assert f"keep is '{name}', but a column of that name is made; rename" in error
+    assert f"error: --keep is '{name}', but a column of that name is made; rename" in error
 
 
 def test_what_is_no_model_is_not_used(

@@ -24,7 +24,6 @@ from anymix import datasets
 from anymix.estimators.baselines import alone_solutions
 from anymix.estimators.overfitting import OverfitWarning, _free_parameters, _shares, overfit_message
 from anymix.estimators.reading import read_classes
-from anymix.estimators.selection import AgnosticRegressorCV
 from anymix.problem.dealing import hold_out, sorted_rows
 
 Array = NDArray[np.float64]
@@ -74,7 +73,7 @@ def not_for_chance(estimator: Any) -> dict[str, str]:
         ax.AgnosticClassifier(solver="optimistic", tol=0.3, gamma=0.1),
         ax.AgnosticRegressor(solver="stochastic", tol=0.1, gamma=0.1),
         ax.AgnosticClassifierCV(gammas=(0.1, 0.01), cv=2),
-        AgnosticRegressorCV(gammas=(0.1, 0.01), cv=2),
+        ax.AgnosticRegressorCV(gammas=(0.1, 0.01), cv=2),
     ],
     expected_failed_checks=not_for_chance,
 )

@@ -36,8 +36,8 @@ from anymix.estimators.fitting import fit_problem
 from anymix.estimators.overfitting import OverfitWarning
 from anymix.estimators.reading import read_classes
 from anymix.estimators.scorer import _take
-from anymix.estimators.search import Path as GammaPath
-from anymix.estimators.search import best_place, search
+from anymix.estimators.searching import Path as GammaPath
+from anymix.estimators.searching import best_place, search
 from anymix.estimators.selection import AgnosticRegressorCV, _folds
 from anymix.problem.dealing import deal, sorted_rows
 from anymix.problem.rows import Rows
@@ -396,7 +396,7 @@ def test_each_fit_starts_at_its_predecessor(monkeypatch: pytest.MonkeyPatch) -> 
         starts.append((options["gamma"], start))
         return ax.solve(*args, start=start, **options)
 
-    monkeypatch.setattr("anymix.estimators.search.solve", watched)
+    monkeypatch.setattr("anymix.estimators.searching.solve", watched)
     X, y, domains = make_data()
     ax.AgnosticClassifierCV([1.0, 0.1, 0.01], cv=2).fit(X, y, domains=domains)
     assert [gamma for gamma, _ in starts] == [1.0, 0.1, 0.01] * 2

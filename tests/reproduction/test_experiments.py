@@ -7,7 +7,8 @@ from typing import cast
 
 import pytest
 
-from anymix.reproduction import ADULT, EXPERIMENTS, Experiment, Output, Settings
+from anymix.reproduction import ADULT, EXPERIMENTS, Experiment, Settings
+from anymix.reproduction.experiments import Output
 
 PAPER = Path(__file__).parents[2] / "paper"
 

@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from toy_table import ROWS, TOY, toy_table
 
-from anymix.reproduction import ADULT, FASHION, Output, Table, reproduce
+from anymix.reproduction import ADULT, FASHION, Table, reproduce
+from anymix.reproduction.experiments import Output
 
 
 def test_accuracies_by_hand() -> None:

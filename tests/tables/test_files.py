@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from anymix.errors import InputError
 from anymix.tables import files as tables
 from anymix.tables import frames
 from anymix.tables.files import read_table
@@ -303,5 +304,6 @@ def test_parquet_of_decimals_lists_and_twins(tmp_path: Path) -> None:
 
 
 def test_an_encoding_that_is_not_the_files(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"t.csv is not UTF-16 .*BOM.*; pass its encoding"):
+    with pytest.raises(InputError, match=r"t.csv is not UTF-16 .*BOM.*; pass its") as caught:
         read_table(write(tmp_path / "t.csv", TEXT), encoding="utf-16")
+    assert caught.value.argument == "encoding"

@@ -151,6 +151,8 @@ BAD_TABLES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "constant": (small(y="n"), {}, r"'y' is constant \(n\): there is nothing to learn"),
     "empty": (small(y=None), {}, "'y' is empty"),
     "domain": (small(d="a"), {}, "one domain only, 'a'; name a domain column of two"),
+    "small": (small(d="a"), {"min_rows": 99}, "one domain only, 'a'; name a domain column of two"),
+    "small domains": (small(), {"min_rows": 100}, "^min_rows is 100, which leaves one.*; lower it"),
     "row": (small(d=ONE_B), {}, "domain 'b' has too few rows .*min_rows=30"),
     "held": (small(d=ONE_B), {"holdout": 0.2}, "domain 'b' has too few rows"),
     "class": (small(y=["z"] + list("yn") * 11 + ["y"]), {}, "class 'z' has too few rows"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from people import shop
 
-from anymix.estimators import search
+from anymix.estimators import searching
 from anymix.problem import membership, rows
 from anymix.problem.linear import LinearDomains
 from anymix.tables import fitting, labels, preparing
@@ -39,7 +39,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     watch(rows, "_problem", "problems")
     watch(LinearDomains, "__init__", "read again")
     watch(LinearDomains, "_with_rows", "merged")  # copies rows: a look that finds none does not
-    watch(search, "solve", "candidates")
+    watch(searching, "solve", "candidates")
     return counts
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anymix.errors import InputError, finite_number
 from anymix.mixtures import MixtureSet
 from anymix.problem.linear import LinearDomains, squared_lengths
 from anymix.problem.losses import CrossEntropy
@@ -42,12 +43,25 @@ __all__ = ["Constants", "constants", "convergence", "step_sizes"]
 
 @dataclass(frozen=True)
 class Constants:
-    """What Theorem 2 is made of; each an upper bound over ‖w‖ ≤ R_W and λ ∈ Λ.
+    """The numbers in Theorem 2; each is an upper bound over ‖w‖ ≤ R_W and λ ∈ Λ.
 
-    R_w, R_mixture : R_W and R_Λ, the largest ‖w‖₂ and ‖λ‖₂.
-    G_w, G_mixture : lengths of the full gradients.
-    sigma_w, sigma_mixture : standard deviations of the stochastic gradients.
-    M : the loss of a row.
+    Attributes
+    ----------
+    R_w, R_mixture : float
+        R_W and R_Λ, the largest ‖w‖₂ and ‖λ‖₂.
+    G_w, G_mixture : float
+        G_w and G_λ, the largest lengths of the full gradients in w and in λ.
+    sigma_w, sigma_mixture : float
+        σ_w and σ_λ, the largest standard deviations of the stochastic gradients.
+    M : float
+        The largest loss of a row.
+
+    Examples
+    --------
+    >>> c = Constants(R_w=5.0, R_mixture=1.0, G_w=3.0, G_mixture=3.0, sigma_w=4.0,
+    ...               sigma_mixture=4.0, M=1.0)
+    >>> convergence(c, n_steps=400)
+    4.5
     """
 
     R_w: float
@@ -60,8 +74,22 @@ class Constants:
 
 
 def step_sizes(constants: Constants, n_steps: int) -> tuple[float, float]:
-    """(γ_w, γ_λ) = (2R_W / √(T(σ_w² + G_w²)), 2R_Λ / √(T(σ_λ² + G_λ²))), T = n_steps.
+    """γ_w = 2R_W / √(T(σ_w² + G_w²)) and γ_λ = 2R_Λ / √(T(σ_λ² + G_λ²)): the steps of Theorem 2.
 
+    Parameters
+    ----------
+    constants : Constants
+        R, G and σ of both players, as `constants` finds them.
+    n_steps : int
+        T, how many steps will be taken.
+
+    Returns
+    -------
+    tuple of float
+        (γ_w, γ_λ). A step is 0 where there is no gradient to follow.
+
+    Examples
+    --------
     >>> step_sizes(Constants(5.0, 1.0, 3.0, 3.0, 4.0, 4.0, 1.0), n_steps=100)
     (0.2, 0.04)
     """
@@ -74,8 +102,23 @@ def step_sizes(constants: Constants, n_steps: int) -> tuple[float, float]:
 def convergence(constants: Constants, n_steps: int) -> float:
     """3R_W √(σ_w² + G_w²)/√T + 3R_Λ √(σ_λ² + G_λ²)/√T: bounds the expected gap of w^A.
 
-    For Stochastic-AFL with `step_sizes`, the euclidean adversary, SGD and convex losses.
+    It holds for Stochastic-AFL with the steps of `step_sizes`, the euclidean adversary, plain SGD
+    and convex losses.
 
+    Parameters
+    ----------
+    constants : Constants
+        R, G and σ of both players, as `constants` finds them.
+    n_steps : int
+        T, how many steps are taken.
+
+    Returns
+    -------
+    float
+        How far the worst loss of the average w^A is, in expectation, from the least possible one.
+
+    Examples
+    --------
     >>> convergence(Constants(5.0, 1.0, 3.0, 3.0, 4.0, 4.0, 1.0), n_steps=100)
     9.0
     """
@@ -91,7 +134,7 @@ def _scales(c: Constants) -> tuple[float, float]:
 
 def _steps(n_steps: int) -> int:
     if not (isinstance(n_steps, Real) and n_steps >= 1 and n_steps % 1 == 0):
-        raise ValueError(f"n_steps is {n_steps!r}; give a whole number ≥ 1")
+        raise InputError("n_steps", f"is {n_steps!r}", "give a whole number ≥ 1")
     return int(n_steps)
 
 
@@ -121,9 +164,35 @@ def constants(
                                                          UniformDomain (p²M²/b)
     =======  ==========================================  =======================================
 
-    Samplers default as in `stochastic_afl`. The bounds are safe, not sharp: a radius much larger
-    than the solution makes the steps short.
+    The bounds are safe, not sharp: a radius much larger than the solution makes the steps short.
 
+    Parameters
+    ----------
+    problem : LinearDomains
+        The rows, of which the longest one counts.
+    mixtures : MixtureSet or None
+        Λ; None is any mixture, the simplex.
+    w_radius : float
+        R_W > 0, the length that w is kept within.
+    sampler : PerDomain, Weighted or FullBatch, optional
+        What estimates the gradient in w; None is `PerDomain()`, as in `stochastic_afl`.
+    mixture_sampler : EveryDomain, UniformDomain or FullBatch, optional
+        What estimates the gradient in λ; None is the one that goes with `sampler`.
+    gamma : float
+        γ ≥ 0, the weight of R(w).
+    mu : float
+        μ ≥ 0, the weight of the penalty χ²(λ‖m̄).
+    norm : str
+        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
+    offsets : array-like of shape (p,) or None
+        b, what is subtracted from the loss of each domain; None is 0.
+
+    Returns
+    -------
+    Constants
+
+    Examples
+    --------
     >>> import anymix as ax
     >>> problem = ax.LinearDomains([[3.0]] * 4, [0, 1, 0, 1], ["a", "a", "b", "b"], ax.Hinge(),
     ...                            intercept=False)
@@ -131,10 +200,9 @@ def constants(
     >>> c.M, c.G_w, c.sigma_w, c.R_mixture
     (7.0, 3.0, 3.0, 1.0)
     """
-    if not (isinstance(w_radius, Real) and 0 < w_radius < math.inf):
-        raise ValueError(f"w_radius is {w_radius!r}; give a positive number")
     objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, None)
-    R_w, R_mixture = float(w_radius), objective.mixtures.radius
+    R_w = finite_number("w_radius", w_radius, "give a positive number", lambda x: x > 0)
+    R_mixture = objective.mixtures.radius
     M, G = _row_bounds(problem, R_w)
     b = objective.offsets
     B = float(np.linalg.norm(np.maximum(np.abs(b), np.abs(M - b))))
@@ -170,25 +238,24 @@ def _penalty_gradient(objective: Objective) -> float:
 
 
 def _model_noise(sampler: ModelSampler, R_mixture: float) -> float:
-    """σ_w / G."""
+    """σ_w / G: how much noise the gradient in w has, as a share of its largest length."""
     if isinstance(sampler, FullBatch):
         return 0.0
     if isinstance(sampler, PerDomain):
         return R_mixture / math.sqrt(sampler.batch_size)
     if isinstance(sampler, Weighted):
         return 1 / math.sqrt(sampler.batch_size)
-    raise ValueError(f"sampler is {sampler!r}; bounds are known for PerDomain, Weighted, FullBatch")
+    fix = "bounds are known for PerDomain, Weighted, FullBatch"
+    raise InputError("sampler", f"is {sampler!r}", fix)
 
 
 def _mixture_noise(sampler: MixtureSampler, p: int) -> float:
-    """σ_λ / ‖B‖."""
+    """σ_λ / ‖B‖: how much noise the gradient in λ has, as a share of its largest length."""
     if isinstance(sampler, FullBatch):
         return 0.0
     if isinstance(sampler, EveryDomain):
         return 1 / math.sqrt(sampler.batch_size)
     if isinstance(sampler, UniformDomain):
         return math.sqrt(p / sampler.batch_size)
-    raise ValueError(
-        f"mixture_sampler is {sampler!r}; bounds are known for EveryDomain, UniformDomain and "
-        "FullBatch"
-    )
+    fix = "bounds are known for EveryDomain, UniformDomain and FullBatch"
+    raise InputError("mixture_sampler", f"is {sampler!r}", fix)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from anymix.errors import InputError
 from anymix.mixtures import MixtureSet, Simplex
 from anymix.problem.linear import LinearDomains
 from anymix.solvers.certificates import Objective
@@ -36,10 +37,33 @@ __all__ = ["Advice", "Variances", "advise_sampler", "variances"]
 
 @dataclass(frozen=True)
 class Variances:
-    """The variances of the stochastic gradients at one (w, λ), for batches of one.
+    """The variances of the stochastic gradients at one point (w, λ), for batches of one row.
 
-    `intra` is σ_I² and `outer` σ_O²; the others are named after the samplers, and `p_weighted` is
-    that of Weighted(batch_size=p), which touches as many rows as PerDomain.
+    Attributes
+    ----------
+    intra : float
+        σ_I² = max_k v_k, the largest variance of ∇ℓ inside a domain.
+    outer : float
+        σ_O² = Σ λ_k ‖∇L_k − ∇L‖², how far the domains' gradients are from each other.
+    per_domain : float
+        Σ λ_k² v_k, that of `PerDomain`, which looks at p rows.
+    weighted : float
+        Σ λ_k v_k + σ_O², that of `Weighted`, which looks at one row.
+    p_weighted : float
+        That of `Weighted(batch_size=p)`, which looks at as many rows as PerDomain does.
+    uniform_domain : float
+        p Σ u_k + (p − 1) Σ (L_k − b_k)², that of `UniformDomain` for the gradient in λ.
+    every_domain : float
+        Σ u_k, that of `EveryDomain` for the gradient in λ.
+
+    Examples
+    --------
+    >>> import anymix as ax
+    >>> problem = ax.LinearDomains([[1.0], [1.0]], [0.0, 2.0], ["a", "b"], ax.SquaredError(),
+    ...                            intercept=False)
+    >>> v = variances(problem, w=[1.0], mixture=[0.5, 0.5])  # ∇ℓ: 1 in a, −1 in b
+    >>> v.intra, v.outer
+    (0.0, 1.0)
     """
 
     intra: float
@@ -57,8 +81,25 @@ def variances(
     mixture: ArrayLike,
     offsets: ArrayLike | None = None,
 ) -> Variances:
-    """Exact variances at (w, λ) from all rows: E‖δ − Eδ‖² of the samplers for w and for λ.
+    """E‖δ − Eδ‖² at (w, λ) for the gradients δ of every sampler, computed exactly from all rows.
 
+    Parameters
+    ----------
+    problem : LinearDomains
+        The rows.
+    w : array-like of shape (n_parameters,)
+        The model at which the gradients are taken.
+    mixture : array-like of shape (p,)
+        λ, weights ≥ 0 that sum to 1.
+    offsets : array-like of shape (p,) or None
+        b, what is subtracted from the loss of each domain; None is 0.
+
+    Returns
+    -------
+    Variances
+
+    Examples
+    --------
     >>> import anymix as ax
     >>> X, y, d = [[0.0], [2.0], [1.0], [1.0]], [0.0, 0.0, 1.0, 2.0], ["a", "a", "b", "b"]
     >>> problem = ax.LinearDomains(X, y, d, ax.SquaredError(), intercept=False)
@@ -90,7 +131,7 @@ def variances(
 def _mixture(problem: LinearDomains, mixture: ArrayLike) -> Array:
     lam = problem._check_mixture(mixture)
     if not Simplex(problem.n_domains).contains(lam):
-        raise ValueError(f"mixture is {lam}; give weights ≥ 0 that sum to 1")
+        raise InputError("mixture", f"is {lam}", "give weights ≥ 0 that sum to 1")
     return lam
 
 
@@ -130,7 +171,10 @@ def _dense_spread(X: Any, k: Indices, i: Indices, share: Array, s: Array, mean: 
 
 
 def _sparse_spread(X: Any, k: Indices, i: Indices, share: Array, s: Array, mean: Array) -> Array:
-    """The same, entry by entry: where x_ij = 0, mean_kj² weighs as much as the rows that lack j."""
+    """Σ_i a_ki ‖s_i x_i − mean_k‖², (p,), from the entries x_ij ≠ 0 alone.
+
+    A row without an entry j adds mean_kj², so the weights of such rows are summed up for each j.
+    """
     total, d = np.zeros(len(mean)), X.shape[1]
     lacking = np.zeros(mean.shape)  # Σ_i a_ki over the rows of domain k without an entry j
     rows = np.bincount(k, minlength=len(mean))
@@ -152,9 +196,28 @@ def _sparse_spread(X: Any, k: Indices, i: Indices, share: Array, s: Array, mean:
 
 @dataclass(frozen=True)
 class Advice:
-    """The sampler to take, a sentence that says why, and the numbers behind it.
+    """Which sampler to take, why, and the numbers behind the choice.
 
-    `per_domain` and `weighted` are variance × rows touched: what a step's noise costs.
+    Attributes
+    ----------
+    sampler : PerDomain or Weighted
+        The sampler to give to `stochastic_afl`.
+    reason : str
+        A sentence that says why.
+    per_domain : float
+        p Σ λ_k² v_k: the variance of PerDomain times the p rows that it looks at in a step.
+    weighted : float
+        Σ λ_k v_k + σ_O²: the variance of Weighted, which looks at one row.
+    variances : Variances
+        The variances of all samplers at the same point.
+
+    Examples
+    --------
+    >>> import anymix as ax
+    >>> problem = ax.LinearDomains([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1], ["a", "a", "b", "b"])
+    >>> advice = advise_sampler(problem, w=[0.0, 0.0], mixture=[0.5, 0.5])
+    >>> advice.sampler, advice.per_domain <= advice.weighted
+    (PerDomain(batch_size=1), True)
     """
 
     sampler: PerDomain | Weighted
@@ -177,10 +240,27 @@ def advise_sampler(
     PerDomain touches p rows a step and Weighted one, so this compares them at equal cost, as the
     paper does with p-Weighted. Their companions for λ tie: rows × E‖δ_λ‖² is the same for both.
 
-    All depends on λ: an even one favours PerDomain, one with few large entries Weighted. Give the
-    point (w, λ) of a run or a solution; by default it is that of `solve` on a tenth of the rows,
-    to a gap of 0.01, with the given `mixtures` and `gamma`.
+    All depends on λ: an even one favours PerDomain, one with few large entries Weighted.
 
+    Parameters
+    ----------
+    problem : LinearDomains
+        The rows.
+    w : array-like of shape (n_parameters,) or None
+        The model of a run or a solution. None solves a tenth of the rows to a gap of 0.01.
+    mixture : array-like of shape (p,) or None
+        λ of the same run or solution; give both or neither.
+    mixtures : MixtureSet or None
+        Λ for that small solution; None is any mixture, the simplex.
+    gamma : float
+        γ for that small solution.
+
+    Returns
+    -------
+    Advice
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import anymix as ax
     >>> X, d = np.array([[0.0], [1.0], [2.0], [3.0]]), ["a", "a", "b", "b"]
@@ -211,13 +291,14 @@ def _point(
 ) -> tuple[Array, Array]:
     """(w, λ) as given, or near the solution."""
     if (w is None) != (mixture is None):
-        raise ValueError("only one of w and mixture is given; give both, or neither")
+        raise InputError("", "only one of w and mixture is given", "give both, or neither")
     if w is not None and mixture is not None:
         return problem._check_w(w), _mixture(problem, mixture)
     if not problem.loss.is_smooth:
-        raise ValueError(
-            f"w and mixture are None, and {problem.loss} has no exact solver to find them; give "
-            "those of a short run, such as iterate.w_average and iterate.mixture_average"
+        raise InputError(
+            "w and mixture",
+            f"are None, and {problem.loss} has no exact solver to find them",
+            "give those of a short run, such as iterate.w_average and iterate.mixture_average",
         )
     near = solve(problem.sample(0.1), mixtures, gamma, tol=1e-2)
     return near.w, near.mixture

@@ -7,7 +7,17 @@ from typing import Annotated, Any
 import typer
 
 from anymix.cli.files import check_inputs, check_outputs
-from anymix.cli.options import Encoding, File, Json, Mixtures, Names, Quiet, Report, in_options
+from anymix.cli.options import (
+    OTHER_ENCODING,
+    Encoding,
+    File,
+    Json,
+    Mixtures,
+    Names,
+    Quiet,
+    Report,
+    in_options,
+)
 from anymix.cli.output import print_result, steps, write_report
 from anymix.errors import InputError
 
@@ -20,7 +30,7 @@ OPTIONS: Names = {
     "classes": ("--classes", None),
     "confidence": ("--confidence", None),
     "domains": ("--domain", None),
-    "encoding": ("--encoding", None),
+    "encoding": ("--encoding", OTHER_ENCODING),
     "loss": ("--loss", ANOTHER_LOSS),
     "losses": ("--losses", None),
     "mixtures": ("--mixtures", None),
@@ -121,8 +131,7 @@ def _audited(
 ) -> tuple[dict[str, Any], Any]:
     """The audits by column, and the only one of them or the comparison of the two."""
     from anymix.auditing import compare
-    from anymix.tables.audited import audit_frame
-    from anymix.tables.files import read_table
+    from anymix.tables import audit_frame, read_table
 
     one = (options[name] for name in ("target", "losses", "against"))
     named = [*options["prediction"], *(column for column in one if column)]

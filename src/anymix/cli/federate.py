@@ -73,7 +73,7 @@ def run_federation(
                 show=lambda line: step(line[:100]) if line else None,
             )
         except MissingClientsError as error:
-            raise ValueError(str(error)) from error
+            raise ConnectionError(str(error)) from error  # one line, no traceback
     if as_json:
         print_json(result)
     if shown:

@@ -15,7 +15,7 @@ __all__ = ["check_inputs", "check_outputs", "is_installed", "is_stream", "write_
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package could be imported; it is not."""
+    """Whether a package is there to be imported, without importing it."""
     return find_spec(package) is not None
 
 

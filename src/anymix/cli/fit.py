@@ -8,7 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from anymix.cli.files import check_inputs, check_outputs, write_output
-from anymix.cli.options import Encoding, File, Json, Mixtures, Names, Quiet, Report, in_options
+from anymix.cli.options import (
+    OTHER_ENCODING,
+    Encoding,
+    File,
+    Json,
+    Mixtures,
+    Names,
+    Quiet,
+    Report,
+    in_options,
+)
 from anymix.cli.output import as_training, print_result, steps, write_report
 from anymix.errors import InputError, finite_number
 
@@ -18,7 +28,7 @@ OPTIONS: Names = {
     "alpha": ("--mixtures", None),  # of cvar
     "domains": ("--domain", None),
     "drop": ("--drop", None),
-    "encoding": ("--encoding", None),
+    "encoding": ("--encoding", OTHER_ENCODING),
     "folds": ("--folds", None),
     "gamma": ("--gamma", None),
     "holdout": ("--holdout", None),
@@ -38,7 +48,7 @@ ADVICE = {"ConvergenceWarning": "raise --gamma"}
 
 
 class Task(StrEnum):
-    """What can be learnt."""
+    """What can be learnt: classes, numbers, or whichever the target looks like."""
 
     AUTO = "auto"
     CLASSIFY = "classify"
@@ -134,7 +144,7 @@ def _check_one(options: Mapping[str, object]) -> None:
 
 
 def _number(text: str) -> float:
-    """γ as it is written."""
+    """The number ≥ 0 that --gamma is written as."""
     try:
         number = float(text)
     except ValueError:
@@ -152,8 +162,7 @@ def _fitted(
     **options: Any,
 ) -> Any:
     """The table, and the one to judge on, read and fitted; both are let go of on the way."""
-    from anymix.tables.files import read_table
-    from anymix.tables.fitting import fit_table
+    from anymix.tables import fit_table, read_table
 
     step(f"reading {table}")
     used: Any = {"encoding": encoding, "keep": [target], "text": domain}
@@ -176,7 +185,7 @@ def _written(
     found: Any, out: Path | None, report: Path | None, title: str, notes: list[str]
 ) -> dict[str, str | None]:
     """The model and the page, as far as they are asked for."""
-    from anymix.tables.models import save_model
+    from anymix.tables import save_model
 
     files: dict[str, str | None] = {}
     if out is not None:

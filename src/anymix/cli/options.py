@@ -15,6 +15,7 @@ import typer
 from anymix.errors import InputError
 
 __all__ = [
+    "OTHER_ENCODING",
     "Encoding",
     "File",
     "Json",
@@ -37,6 +38,8 @@ Mixtures = Annotated[
         "cvar:0.3, tv:0.2, or a .json file of mixtures or limits."
     ),
 ]
+
+OTHER_ENCODING = "name that of the file, as in --encoding latin-1, or convert the file"
 
 Names = dict[str, tuple[str, str | None]]  # argument: option, and what to do if other than said
 

@@ -81,9 +81,9 @@ def print_result(
     training : dict
         What `as_training` gives; empty if no model was fitted.
     shown : bool
-        Print for people.
+        Whether to print tables and sentences, for people.
     as_json : bool
-        Print for machines.
+        Whether to print JSON, for machines.
     """
     if as_json:
         print_json(found.to_dict() | training | {"files": files, "notes": notes}, allow_nan=False)
@@ -122,7 +122,7 @@ def write_report(path: Path, audits: Any, title: str, solution: Any, notes: list
     Parameters
     ----------
     path : Path
-        The page.
+        The HTML file to write.
     audits : dict of str to Audit
         The audits by the names of their models.
     title : str

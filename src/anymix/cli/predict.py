@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from anymix.cli.files import check_inputs, check_outputs, is_installed, is_stream, write_output
-from anymix.cli.options import Encoding, File, Names, Quiet, in_options
+from anymix.cli.options import OTHER_ENCODING, Encoding, File, Names, Quiet, in_options
 from anymix.cli.output import steps
 from anymix.errors import InputError
 
 __all__ = ["predict_file"]
 
-OPTIONS: Names = {"encoding": ("--encoding", None), "keep": ("--keep", None)}
+OPTIONS: Names = {"encoding": ("--encoding", OTHER_ENCODING), "keep": ("--keep", None)}
 
 Model = Annotated[Path, typer.Argument(help="Model of `anymix fit`, from a source you trust.")]
 Out = Annotated[
@@ -65,9 +65,7 @@ def _predicted(
     path: Path, table: Path, encoding: str, copied: Sequence[str]
 ) -> tuple[Any, list[str]]:
     """The predictions with the columns to copy, and notes."""
-    from anymix.tables.files import read_table
-    from anymix.tables.models import load_model
-    from anymix.tables.predicting import predict_table
+    from anymix.tables import load_model, predict_table, read_table
 
     model = load_model(path)
     features, levels = model.columns, model.categories

@@ -89,7 +89,7 @@ def keep(folder: Path, files: Mapping[str, bytes]) -> None:
     folder : Path
         Where to write; made if there is something to write.
     files : mapping of str to bytes
-        Names and contents.
+        The contents of the files, by their names.
     """
     for file, data in files.items():
         make_folder(folder)

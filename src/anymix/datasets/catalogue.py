@@ -40,7 +40,7 @@ def path(name: str) -> Path:
     Parameters
     ----------
     name : str
-        One of `available()`.
+        The name of the data set, one of `available()`.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def fetched(name: str) -> bool:
     Parameters
     ----------
     name : str
-        One of `available()`.
+        The name of the data set, one of `available()`.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def fetch(name: str, *, progress: bool = True, allow_apt: bool | None = None) ->
     Parameters
     ----------
     name : str
-        One of `available()`.
+        The name of the data set, one of `available()`.
     progress : bool
         Show a progress bar on a terminal.
     allow_apt : bool, optional

@@ -28,7 +28,7 @@ class Dataset:
     name : str
         The name of the data set.
     citation : str
-        What to cite.
+        The paper or page to cite when you use the data.
     licence : str
         Under which terms the data are given.
 

@@ -23,14 +23,14 @@ class PermissionNeededError(OSError):
 
 @dataclass(frozen=True)
 class Origin:
-    """The sources of one data set.
+    """Where the files of one data set come from, and how to tell that they are genuine.
 
     Attributes
     ----------
     name : str
         The name of the data set.
     citation : str
-        What to cite.
+        The paper or page to cite when you use the data.
     licence : str
         Under which terms the data are given.
     sums : mapping of str to str

@@ -34,7 +34,7 @@ def baseline_losses(problem: LinearDomains, baseline: Baseline, options: dict[st
     baseline : "regret", array-like of shape (p,) or None
         What to compare with; None is 0.
     options : dict
-        Of the solver, for the models of one domain.
+        Options of `solve`, for the models of one domain.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def alone_solutions(
     problem : LinearDomains
         The rows; equal ones should be merged, for each of them is looked at p times.
     options : dict
-        Of the solver.
+        Options of `solve`.
     starts : list of Solution or None
         Where to begin, one for each domain.
 

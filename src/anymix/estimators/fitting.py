@@ -44,13 +44,13 @@ class Settings:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Of the solver, whatever Λ is."""
+        """The options of `solve` that do not depend on Λ."""
         return {name: getattr(self, name) for name in ("gamma", "norm", "tol", "max_iter")}
 
 
 @dataclass(frozen=True, eq=False)
 class LinearFit:
-    """What a fit found.
+    """A fitted model, with Λ and b that it was fitted for, and the solver's proof.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ class LinearFit:
     solution : Solution
         w, λ and the certificate, as the solver gave them.
     mixtures : MixtureSet
-        Λ.
+        Λ, the mixtures that were guarded against.
     baseline : ndarray of shape (p,)
-        b.
+        b, what the losses were compared with.
     domain_names : ndarray of shape (p,)
         Names of the domains.
     """
@@ -76,7 +76,7 @@ class LinearFit:
     def of(
         problem: LinearDomains, solution: Solution, mixtures: MixtureSet, baseline: Array
     ) -> LinearFit:
-        """From a problem and its solution."""
+        """The fit of a problem's solution, with w taken apart into coefficients and intercept."""
         coef, intercept = problem.unpack(solution.w)
         if problem.n_scores > 1:  # no loss sees a common shift of the K scores: leave none
             coef, intercept = coef - coef.mean(axis=0), intercept - intercept.mean()
@@ -125,7 +125,7 @@ def fit_problem(
     settings : Settings
         Λ, γ, μ, b and the rest.
     start : Solution or None
-        Where to begin.
+        An earlier solution to begin at; None leaves the start to the solver.
     solver : function
         `solve`, or another with its arguments.
 

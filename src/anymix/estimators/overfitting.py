@@ -10,9 +10,14 @@ from anymix.solvers.exact import Solution
 
 Array = NDArray[np.float64]
 
-__all__ = ["OverfitWarning", "overfit_message"]
+__all__ = ["ADVICE", "OverfitWarning", "overfit_message"]
 
 ROWS_PER_PARAMETER = 20  # below it a fit warns
+ADVICE = (  # in the words of the estimators; tables and the command have other arguments
+    "Raise gamma, lower max_skewness or merge small domains; AgnosticClassifierCV or "
+    "AgnosticRegressorCV (or GridSearchCV with agnostic_scorer) chooses for you, and "
+    "validation_fraction shows the loss on rows held out"
+)
 
 
 class OverfitWarning(UserWarning):
@@ -70,9 +75,7 @@ def overfit_message(
     return (
         f"the worst mixture gives the weight {solution.mixture[k]:.2g} to domain {name!r} with "
         f"{size:.0f} rows, few for {parameters:.0f} free parameters: expect a larger loss on new "
-        "rows there. Raise gamma, lower max_skewness or merge small domains; AgnosticClassifierCV "
-        "(or GridSearchCV with agnostic_scorer) chooses for you, and validation_fraction shows the "
-        "loss on rows held out"
+        "rows there"
     )
 
 

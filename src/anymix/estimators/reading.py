@@ -65,7 +65,7 @@ def read_numbers(
     intercept: bool,
     loss: Loss,
 ) -> Rows:
-    """Checked input of a regressor; arguments as in `read_classes`, and the loss."""
+    """Checked input of a regressor: X and y are numbers, and the loss is given."""
     X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
     return Rows.read(X, y, domains, loss, sample_weight=sample_weight, intercept=intercept)
 

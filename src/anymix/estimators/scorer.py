@@ -82,7 +82,7 @@ class AgnosticScorer:
         X : array-like of shape (n, d)
             The features.
         y : array-like of shape (n,)
-            What is true.
+            What the predictions are compared with.
         domains : array-like of shape (n,) or (n, p)
             Labels, or a table that says whether a row is in a domain.
         sample_weight : array-like of shape (n,) or None

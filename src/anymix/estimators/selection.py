@@ -17,7 +17,7 @@ from anymix.estimators.baselines import Baseline
 from anymix.estimators.fitting import Settings, fit_problem
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
-from anymix.estimators.search import Candidate, Found, Path, search
+from anymix.estimators.searching import Candidate, Found, Path, search
 from anymix.mixtures.choosing import Mixtures
 from anymix.problem.dealing import Split, deal, sorted_rows
 from anymix.problem.rows import Rows
@@ -157,7 +157,6 @@ class AgnosticClassifierCV(LinearClassifier, _Selecting):
 
     (γ, μ, r) minimises max_{λ∈Λ} Σ_k λ_k (L̂_k − b_k), L̂_k the loss on the rows of domain k, each
     under a model fitted without it. Λ is `mixtures` itself for every r: the target does not change.
-    The parameters not listed here are those of AgnosticClassifier.
 
     Parameters
     ----------
@@ -174,9 +173,24 @@ class AgnosticClassifierCV(LinearClassifier, _Selecting):
     rule : str
         "min", or "1se": the strongest regularisation (largest gamma, then mu, then smallest r)
         within one standard error of the least loss.
+    mixtures : MixtureSet, function, str or None
+        Λ, the mixtures to guard against: a set, a function of the domains' sizes that gives one,
+        words such as "chi2:2.0", or None for any mixture (the simplex).
     baseline : "regret", array-like of shape (p,) or None
-        b. With "regret" b_k is, for the choice, the least cross-validated loss over gammas of a
-        model for domain k alone.
+        b. None is 0; "regret" compares each domain with the best model for it alone, which for the
+        choice is that of the least cross-validated loss over gammas; or p numbers.
+    solver : str
+        "exact", the only one that can follow a path of gammas.
+    tol : float
+        The certified gap at which a fit stops; above it at the end, a ConvergenceWarning.
+    norm : str
+        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
+    fit_intercept : bool
+        Whether to learn an intercept.
+    max_iter : int
+        Iterations of a fit at most.
+    verbose : bool
+        Show a progress line.
 
     Attributes
     ----------
@@ -211,14 +225,55 @@ class AgnosticClassifierCV(LinearClassifier, _Selecting):
 class AgnosticRegressorCV(LinearRegressor, _Selecting):
     """AgnosticRegressor with γ, μ and r = max_skewness of least cross-validated worst loss.
 
-    The choice is that of AgnosticClassifierCV, whose parameters and attributes it shares.
+    (γ, μ, r) minimises max_{λ∈Λ} Σ_k λ_k (L̂_k − b_k), L̂_k the loss on the rows of domain k, each
+    under a model fitted without it, just as in AgnosticClassifierCV.
 
     Parameters
     ----------
+    gammas : iterable of float or None
+        Values to try; None is 10 ... 1e-5, two a decade, which supposes features of a standard
+        scale.
+    mus : iterable of float
+        Values of mu to try, in all combinations with the others.
+    skewnesses : iterable of float or None
+        Values of max_skewness to try; None among them is no cap.
+    cv : int, splitter or iterable
+        Number of folds, which deal out the rows of every domain evenly, so every domain needs that
+        many rows; or a splitter or pairs (train, test) as in scikit-learn.
+    rule : str
+        "min", or "1se": the strongest regularisation (largest gamma, then mu, then smallest r)
+        within one standard error of the least loss.
     loss : str
         "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
     delta : float
-        Of the Huber loss.
+        Where the Huber loss turns from a square into a line; the squared loss does not look at it.
+    mixtures : MixtureSet, function, str or None
+        Λ, the mixtures to guard against: a set, a function of the domains' sizes that gives one,
+        words such as "chi2:2.0", or None for any mixture (the simplex).
+    baseline : "regret", array-like of shape (p,) or None
+        b. None is 0; "regret" compares each domain with the best model for it alone, which for the
+        choice is that of the least cross-validated loss over gammas; or p numbers.
+    solver : str
+        "exact", the only one that can follow a path of gammas.
+    tol : float
+        The certified gap at which a fit stops; above it at the end, a ConvergenceWarning.
+    norm : str
+        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
+    fit_intercept : bool
+        Whether to learn an intercept.
+    max_iter : int
+        Iterations of a fit at most.
+    verbose : bool
+        Show a progress line.
+
+    Attributes
+    ----------
+    gamma_, mu_, max_skewness_ : float
+        The choice, at `best_index_` of `cv_results_`.
+    cv_results_ : dict
+        Columns for pandas.DataFrame, as those of AgnosticClassifierCV.
+    coef_, intercept_, mixture_, certificate_, ... :
+        All attributes of AgnosticRegressor, from the fit of the choice to all rows.
 
     Examples
     --------

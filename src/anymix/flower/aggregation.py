@@ -100,7 +100,7 @@ class Sum:
     def add_up(
         self, given: Mapping[int, Contribution], A: Array, B: Array, step: int
     ) -> tuple[Array, Array] | None:
-        """As in Aggregation. With min_share = 1 everyone asked must have answered."""
+        """The sums over all that were asked, or None if too few of them answered."""
         rows = sorted(given)
         if not rows:
             return None
@@ -133,7 +133,7 @@ def rebalance(A: Array, here: Here) -> Array | None:
     A : ndarray of shape (clients, p)
         The masses asked for.
     here : ndarray of bool, shape (clients,)
-        Who answered.
+        True for each client that answered.
 
     Returns
     -------

@@ -32,7 +32,7 @@ def save_result(context: Context, result: Mapping[str, Any]) -> None:
     Parameters
     ----------
     context : flwr.app.Context
-        The server app's.
+        The context that the server app was called with.
     result : dict
         Numbers, words, lists and dicts. Infinite numbers and NaN, for which JSON has no word,
         become null.
@@ -87,7 +87,7 @@ def read_overrides(texts: Sequence[str]) -> Config:
 
 @dataclass(frozen=True)
 class App:
-    """An app and its run config.
+    """A Flower app as its pyproject.toml describes it, and the run config of this run.
 
     Attributes
     ----------

@@ -20,16 +20,16 @@ __all__ = ["load", "save"]
 
 
 def save(path: str | Path, arrays: Mapping[str, NDArray[Any]], rest: Mapping[str, Any]) -> None:
-    """Write the state to `path`.
+    """Write the state of a run to a file, whole or not at all.
 
     Parameters
     ----------
     path : path-like
-        The file.
+        The file to write; one that is there is replaced.
     arrays : dict of str to ndarray
         The state's arrays; no name is "".
     rest : dict
-        What else there is, in JSON's words.
+        The rest of the state: numbers, words, lists and dicts, as JSON knows them.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def save(path: str | Path, arrays: Mapping[str, NDArray[Any]], rest: Mapping[str
 
 
 def load(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The arrays and the rest of the state in `path`."""
+    """The arrays and the rest of the state that `save` wrote to `path`."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}

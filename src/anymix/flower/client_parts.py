@@ -31,8 +31,16 @@ class Clients:
 
     Parameters
     ----------
-    grid, n_clients, domains, timeout, attempts
-        As in `federated_solve`.
+    grid : flwr.serverapp.Grid
+        Where the clients are.
+    n_clients : int, optional
+        Wait for so many; None takes those that are there now.
+    domains : sequence of str, optional
+        All names of domains, in the order of Λ; None sorts those that the clients have.
+    timeout : float
+        Seconds to wait for the answer of a client.
+    attempts : int
+        How often a client is asked when it fails or does not answer in that time.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ class Shares:
         return np.bincount(self.rows, weights=weights, minlength=n).astype(np.float64)
 
     def sums(self, values: Array, p: int) -> Array:
-        """Σ_i S_ik v_i, (p,)."""
+        """Σ_i S_ik v_i, (p,): of each domain, the sum of a value of its rows."""
         weights = self.shares * values[self.rows]
         return np.bincount(self.domains, weights=weights, minlength=p).astype(np.float64)
 
@@ -53,7 +53,7 @@ class DomainTable:
 
     @staticmethod
     def of(n: int, domains: Any) -> DomainTable:
-        """Without a linear model."""
+        """The table of n rows that any model may be fitted to: domains alone, without features."""
         return DomainTable(LinearDomains(np.empty((n, 0)), np.zeros(n), domains, SquaredError()))
 
     def draw(
@@ -80,7 +80,7 @@ class ClientRows(Protocol):
 
     @property
     def kind(self) -> str:
-        """What all clients must agree on."""
+        """What all clients must agree on, in words: loss, columns, classes."""
         ...
 
     def gradient(
@@ -91,7 +91,7 @@ class ClientRows(Protocol):
 
 
 class LinearRows:
-    """The rows of a linear model."""
+    """The rows of a client, to be fitted by a linear model."""
 
     def __init__(self, problem: LinearDomains) -> None:
         self.problem, self.table = problem, DomainTable(problem)
@@ -110,7 +110,7 @@ class LinearRows:
     def gradient(
         self, w: NDArray[Any], rows: Indices | None, shares: Shares, a: Array, seed: list[int]
     ) -> tuple[Array, Array]:
-        """Σ_i c_i ∇ℓ_i(w), and the ℓ_i(w): as in ClientRows."""
+        """Σ_i c_i ∇ℓ_i(w) as one product with X, and the losses ℓ_i(w)."""
         part = self.problem
         if rows is not None:
             part = part._with_rows(rows, part.average)

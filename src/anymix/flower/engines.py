@@ -48,9 +48,9 @@ def federate(
     Parameters
     ----------
     app : path-like
-        The folder.
+        The folder of a Flower app, with its pyproject.toml.
     engine : {"local", "ray", "deployment"}
-        Where it runs.
+        Where the clients run: in this process, in Ray, or as real processes.
     run_config : dict, optional
         Overrides entries of the app's own run config.
     show : function

@@ -84,13 +84,13 @@ class LocalGrid(Grid):
         return node_id
 
     def leave(self, node_id: int) -> None:
-        """The client goes for good."""
+        """Take a client off the grid; it does not come back under this node id."""
         del self.contexts[node_id]
 
     # -- what Flower's Grid asks for -----------------------------------------------------------
 
     def set_run(self, run: Run) -> None:
-        """Give the grid another run."""
+        """Set the run that messages belong to from now on."""
         self._run = run
 
     @property
@@ -137,11 +137,11 @@ class LocalGrid(Grid):
             return failure(error, message)
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
-        """The replies to these messages, once."""
+        """The replies to these messages, each of which is given only once."""
         return [self._replies.pop(i) for i in message_ids if i in self._replies]
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> list[Message]:
-        """Both; nothing comes later, so nothing is waited for."""
+        """Send the messages and give the replies, which are all there at once: no need to wait."""
         return self.pull_messages(self.push_messages(messages))

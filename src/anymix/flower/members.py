@@ -24,7 +24,19 @@ log = logging.getLogger("anymix.flower")
 
 
 class MissingClientsError(RuntimeError):
-    """Clients or their answers are missing, and the run was told not to go on without them."""
+    """Clients or their answers are missing, and the run was told not to go on without them.
+
+    Examples
+    --------
+    >>> from anymix.flower import AgnosticStrategy, LocalGrid, Patience, client_app
+    >>> grid = LocalGrid(client_app(lambda context: ([[0.0]], [1], ["a"]), classes=[0, 1]), nodes=1)
+    >>> patience = Patience(min_clients=2, deadline=0.0)
+    >>> strategy = AgnosticStrategy(step_w=0.5, step_mixture=0.1, patience=patience)
+    >>> strategy.start(grid, num_rounds=1)
+    Traceback (most recent call last):
+        ...
+    anymix.flower.members.MissingClientsError: 1 of 2 clients came within 0.0 s, ...
+    """
 
 
 class Members:
@@ -102,8 +114,10 @@ class Members:
             Roster -> bool, asked after every look.
         seconds : float
             How long to wait; 0 looks once.
-        timeout, again
-            As in `look`.
+        timeout : float
+            Seconds to wait for the answers of new clients.
+        again : bool
+            Whether to ask those again who gave no good answer before.
         poll : float
             Seconds between two looks.
 

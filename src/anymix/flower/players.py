@@ -77,7 +77,7 @@ class Players:
         self.total = self.total + self.w
 
     def _project(self, w: Array) -> Array:
-        """Π_W."""
+        """The point of W nearest to w: w itself, or shortened to the length w_radius."""
         length = float(np.linalg.norm(w))
         if self.w_radius is None or length <= self.w_radius:
             return w

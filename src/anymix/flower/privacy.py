@@ -102,7 +102,7 @@ class Privacy:
         )
 
     def price(self, steps: int) -> float | None:
-        """ε of so many steps."""
+        """The ε that so many steps have spent in all."""
         return self.epsilon(steps)
 
     def epsilon(self, rounds: int) -> float:

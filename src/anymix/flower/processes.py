@@ -107,7 +107,7 @@ def script(name: str) -> str:
 def wait_for_port(
     port: int, process: subprocess.Popen[bytes], log_file: Path, timeout: float = 120.0
 ) -> None:
-    """Until somebody listens there."""
+    """Wait until somebody listens at the port; an error if the process ends or time runs out."""
     end = time.monotonic() + timeout
     while time.monotonic() < end and process.poll() is None:
         with socket.socket() as connection:
@@ -139,5 +139,5 @@ def failed(what: str, lines: Sequence[str]) -> RunFailedError:
 
 
 def plain(line: str) -> str:
-    """Without colours and the name of the level."""
+    """A line of Flower's log without its colours and without the word INFO at its start."""
     return re.sub(r"^INFO\s*:\s*", "", re.sub(r"\x1b\[\d*m", "", line)).rstrip()

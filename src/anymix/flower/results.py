@@ -17,7 +17,7 @@ __all__ = ["AgnosticResult", "History", "Record", "metrics"]
 
 
 class History(list[Record]):
-    """A list of one record a round, each a dict of
+    """What happened, a record for each round. A record is a dict with these entries:
 
     - round, and skipped, whether no step was made;
     - domains; mixture and domain_losses, λ and L_k of the model that the round began with (NaN of

@@ -75,7 +75,7 @@ class Roster:
     Attributes
     ----------
     members : tuple of Member
-        Sorted by key.
+        The clients, sorted by key.
     domains : tuple of str
         All domains, in the order of Λ.
     places : tuple of ndarray

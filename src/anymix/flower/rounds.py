@@ -99,7 +99,7 @@ class Round:
     Attributes
     ----------
     answers : dict of str to dict
-        The good answers.
+        The good answers, by the key of the client.
     failed : dict of str to str
         Who raised an error, and which.
     rejected : dict of str to str

@@ -41,9 +41,9 @@ def row_weights(
     mixture : ndarray of shape (p,)
         λ, the mixture at the beginning of the round.
     sampler : ModelSampler
-        Weighted, or any other.
+        Weighted draws domains by λ; with all others the clients of every domain are drawn.
     clients_per_round : int, optional
-        See above.
+        How many clients are asked; None is all of them, or p draws for Weighted.
     seed : sequence of int
         Same seed, same draws.
 

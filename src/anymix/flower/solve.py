@@ -79,8 +79,22 @@ def federated_solve(
     mixtures : MixtureSet or function, optional
         Λ over the domains, sorted by name; or a function that makes it from the sizes m_k, which
         are learnt from the clients; None is the whole simplex.
-    gamma, mu, norm, offsets, tol, prior, start, max_iter, verbose
-        As in `anymix.solve`.
+    gamma : float
+        γ ≥ 0, the weight of R(w); the intercept is free.
+    mu : float
+        μ ≥ 0, the weight of the χ² penalty that keeps λ near the mixture m̄ of all rows.
+    norm : str
+        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
+    offsets : array-like of shape (p,), optional
+        b, what the loss of each domain is compared with; None is 0.
+    tol : float
+        The gap of the certificate at which to stop.
+    prior : DirichletPrior, optional
+        A prior on λ, instead of mu.
+    start : Solution or array-like, optional
+        Where to begin: an earlier solution, or a vector w.
+    max_iter : int
+        Iterations at most, each of which takes a round of messages or two.
     n_clients : int, optional
         Wait for so many clients. Nodes take their time to register, so give it for any grid but a
         LocalGrid: None takes the nodes that are there now, all of them.
@@ -91,6 +105,8 @@ def federated_solve(
     attempts : int
         How often it is asked when it fails or does not answer in that time. A client that has come
         back meanwhile, on another node, is known by its key.
+    verbose : bool
+        Show a progress line.
 
     Returns
     -------
@@ -159,16 +175,37 @@ def federated_certify(
     """lower ≤ min_w max_{λ∈Λ} Φ(w, λ) ≤ upper over the rows of all clients, in four rounds.
 
     As `anymix.certify`, for a linear model however it was trained: upper is what w reaches, and no
-    model is below lower.
+    model is below lower. What Φ is made of must be what the model was trained with.
 
     Parameters
     ----------
+    grid : flwr.serverapp.Grid
+        Flower's grid, or a LocalGrid, of clients made by `client_app` without a `model`.
+    mixtures : MixtureSet, function or None
+        Λ over the domains, sorted by name; or a function that makes it from the sizes m_k; None is
+        the whole simplex.
     w : array-like of shape (D,)
         The model.
     mixture : array-like of shape (p,)
         A mixture in Λ, the nearer to the worst one the better the proof.
-    grid, mixtures, gamma, mu, norm, offsets, prior, n_clients, domains, timeout, attempts
-        As in `federated_solve`.
+    gamma : float
+        γ ≥ 0, the weight of R(w).
+    mu : float
+        μ ≥ 0, the weight of the χ² penalty on λ.
+    norm : str
+        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
+    offsets : array-like of shape (p,), optional
+        b, what the loss of each domain is compared with; None is 0.
+    prior : DirichletPrior, optional
+        A prior on λ, instead of mu.
+    n_clients : int, optional
+        Wait for so many clients; None takes the nodes that are there now.
+    domains : sequence of str, optional
+        All names of domains, if another order than the sorted one is wanted.
+    timeout : float
+        Seconds to wait for the answer of a client.
+    attempts : int
+        How often a client is asked when it fails or does not answer in that time.
 
     Returns
     -------

@@ -73,8 +73,10 @@ class AgnosticStrategy(Strategy):
         Optimistic Stochastic-AFL, whose last iterate converges.
     adversary : {"euclidean", "entropic"}
         How λ steps; "euclidean" is the paper's.
-    gamma, mu, w_radius : float
-        As in `stochastic_afl`.
+    gamma, mu : float
+        γ and μ, the weights of ½‖w‖² and of the χ² penalty on λ.
+    w_radius : float, optional
+        W is the ball ‖w‖ ≤ w_radius, to which every step comes back; None is all vectors.
     aggregation : Sum or Privacy, optional
         How answers become one step: Sum() (default), Sum(min_share=0.9), Privacy(...).
     patience : Patience, optional

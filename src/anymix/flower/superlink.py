@@ -45,7 +45,7 @@ class Superlink:
     env: dict[str, str]
 
     def run(self, arguments: Sequence[str], show: Show = lambda line: None) -> None:
-        """`flwr` with these arguments."""
+        """Run the command `flwr` with these arguments, and show its lines as they come."""
         process = subprocess.Popen(
             [script("flwr"), *arguments],
             env=self.env,
@@ -66,7 +66,7 @@ class Superlink:
             raise failed(f"flwr {arguments[0]}", lines)
 
     def run_app(self, app: App, show: Show) -> None:
-        """`flwr run`, until the run is over."""
+        """Start the app with `flwr run`, and wait until the run is over."""
         overrides = self.folder / "overrides.toml"
         overrides.write_text("".join(f"{k} = {_toml(v)}\n" for k, v in app.overrides.items()))
         lines: list[str] = []

@@ -25,7 +25,7 @@ class ModuleRows:
     Parameters
     ----------
     module : torch.nn.Module
-        The model.
+        The model, whose parameters are overwritten by those that the server sends.
     loss : function, optional
         (output, y) -> losses of every row.
     X, y : array-like or Tensor

@@ -28,14 +28,14 @@ log = logging.getLogger("anymix.flower")
 
 
 class TrainingRound:
-    """One round on its way.
+    """One round of training while its answers come in.
 
     Parameters
     ----------
     number : int
-        1, 2, …
+        The number of the round; the first is 1.
     roster : Roster
-        Who is there.
+        The clients that are there.
     a, b : ndarray of shape (clients, p)
         The weights of their rows, see `sampling`; nobody is asked where both are 0.
     content : RecordDict

@@ -99,7 +99,7 @@ def record_of(arrays: Mapping[str, NDArray[Any]]) -> ArrayRecord:
 
 
 def pack_record(record: ArrayRecord, settings: Mapping[str, Any]) -> RecordDict:
-    """The same of arrays in Flower's form, which can go into many messages."""
+    """A message of arrays already in Flower's form, which can be shared by many messages."""
     return RecordDict({"arrays": record, "settings": _settings(settings)})
 
 

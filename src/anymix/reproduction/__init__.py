@@ -1,13 +1,6 @@
 """The paper's tables and figures, the printed numbers beside ours."""
 
-from anymix.reproduction.experiments import (
-    ADULT,
-    EXPERIMENTS,
-    FASHION,
-    Experiment,
-    Output,
-    Settings,
-)
+from anymix.reproduction.experiments import ADULT, EXPERIMENTS, FASHION, Experiment, Settings
 from anymix.reproduction.least_risk import draw_least_risky
 from anymix.reproduction.proposition import Proposition1, proposition1
 from anymix.reproduction.results import Table
@@ -18,7 +11,6 @@ __all__ = [
     "EXPERIMENTS",
     "FASHION",
     "Experiment",
-    "Output",
     "Proposition1",
     "Settings",
     "Table",

@@ -44,6 +44,13 @@ class Settings:
         T, the number of steps.
     output : "average" or "last"
         Which w is judged: the average of all of them, or the last.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> quick = replace(ADULT.settings, n_steps=100)
+    >>> quick.n_steps, quick.batch_size, quick.output
+    (100, 200, 'average')
     """
 
     step_w: float
@@ -77,6 +84,13 @@ class Experiment:
         For each row what the paper prints: a mean and a standard deviation for each of `columns`.
     gammas : tuple of float
         The γ that the exact solver chooses from.
+
+    Examples
+    --------
+    >>> ADULT.columns
+    ('all', 'doctorate', 'non-doctorate', 'worst')
+    >>> ADULT.rows["agnostic"](np.array([413.0, 32148.0]))
+    Simplex(n_domains=2)
     """
 
     name: str
@@ -96,6 +110,7 @@ class Experiment:
 
 
 def _only(k: int) -> Sets:
+    """{δ_k}: trained on domain k alone."""
     return lambda sizes: Point(np.eye(len(sizes))[k])
 
 

@@ -41,6 +41,15 @@ def draw_least_risky(problems: Mapping[str, tuple[LinearDomains, float]], path: 
     -------
     list of Path
         The file; empty, and nothing is solved, without matplotlib.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> problem = LinearDomains([[0.0]] * 4, [1, 1, 0, 1], ["D1", "D1", "D2", "D2"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = draw_least_risky({"two coins": (problem, 0.0)}, Path(folder) / "risk.png")
+    ...     [path.name for path in written if path.stat().st_size > 1000]
+    ['risk.png']
     """
     return draw(lambda panels: _draw_risks(panels, problems), len(problems), path, width=5.0)
 
@@ -51,7 +60,7 @@ def least_risks(problem: LinearDomains, gamma: float) -> tuple[Array, Array, dic
     Parameters
     ----------
     problem : LinearDomains
-        Two domains.
+        A problem of two domains.
     gamma : float
         The weight γ of R(w).
 

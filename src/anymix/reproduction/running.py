@@ -118,7 +118,7 @@ def train(
     settings : Settings
         Steps and batch size; where to stop is up to the caller.
     seed : int
-        Of all randomness.
+        The seed of all randomness: the same seed gives the same numbers.
     every : int
         How many steps apart the iterates are.
 

@@ -29,7 +29,7 @@ def save_numbers(
     header : list of str
         The first line of the CSV file.
     lines : list of lists
-        The other lines.
+        The lines of the CSV file after the first.
 
     Returns
     -------
@@ -58,9 +58,9 @@ def draw(paint: Callable[[Any], None], n: int, path: Path, width: float) -> list
     n : int
         The number of panels.
     path : Path
-        The file.
+        The picture to write; the ending of its name says which kind.
     width : float
-        Of a panel, in inches.
+        The width of a panel in inches.
 
     Returns
     -------

@@ -50,9 +50,10 @@ def audit_frame(
     loss : str or None
         The name of the loss, as `audit` takes it.
     mixtures : str, MixtureSet, function or None
-        Λ.
+        Λ, the mixtures to guard against: words such as "chi2:2.0", a set, a function from the
+        domains' sizes to one, or None for any mixture.
     confidence : float
-        Level of the intervals.
+        Level of the intervals, such as 0.95.
     classes : sequence of str or None
         Names of the classes, in the order of the columns of probabilities.
 
@@ -102,7 +103,7 @@ def audit_frame(
 
 
 def _is_text(values: NDArray[Any] | None) -> bool:
-    """Whether there are words among them."""
+    """Whether there are words among the values."""
     if values is None or values.dtype.kind in "biuf":
         return False
     return values.dtype.kind != "O" or any(isinstance(v, str) for v in values.ravel())

@@ -16,7 +16,7 @@ __all__ = ["MisreadError", "put_together"]
 
 
 class MisreadError(Exception):
-    """Columns that are to be read as strings after all."""
+    """Columns that looked like numbers at first, and must be read again as strings."""
 
     def __init__(self, *columns: str) -> None:
         super().__init__(*columns)
@@ -87,7 +87,7 @@ class _Column:
         return self.values is not None and self.values.dtype == np.int64
 
     def _room(self, kind: str, start: int) -> NDArray[Any]:
-        """For all rows; those before `start` are missing."""
+        """An array for all rows, in which those before `start` are marked as missing."""
         if kind in "iu" and start == 0:
             return np.zeros(self.n, dtype=np.int64)
         return np.full(self.n, np.nan) if kind in "iuf" else np.full(self.n, -1, np.int32)

@@ -41,7 +41,7 @@ class Number:
 
     @property
     def titles(self) -> list[str]:
-        """Names of the columns made."""
+        """Names of the columns of X that this column becomes."""
         return [self.name, f"{self.name}={MISSING}"][: 1 + self.has_missing]
 
     def entries(self, column: Any) -> Iterator[tuple[Array, NDArray[np.int32]]]:
@@ -65,11 +65,11 @@ class Category:
 
     @property
     def titles(self) -> list[str]:
-        """Names of the columns made."""
+        """Names of the columns of X that this column becomes."""
         return [f"{self.name}={level}" for level in self.levels]
 
     def unseen(self, column: Any) -> list[str]:
-        """Levels of which nothing was learnt."""
+        """The levels of the column that the training did not have, sorted."""
         codes, names = level_codes(column)
         return sorted({names[k] for k in np.unique(codes)} - set(self.levels))
 
@@ -83,7 +83,7 @@ class Category:
 
 
 def numbers_of(name: str, column: Any) -> Array:
-    """A copy of the column as float64."""
+    """A copy of the column as float64, with NaN for a missing entry; words are refused."""
     if column.dtype.kind not in "iufb":
         levels = [str(v) for v in column.dropna().unique() if not _is_number(str(v))]
         if levels:

@@ -42,7 +42,7 @@ def read_table(
     path : path-like
         The file; its name says what it is.
     encoding : str
-        Of the text in it.
+        The name of the encoding of its text.
     keep : sequence of str
         Columns to keep, however many different strings they have.
     text : sequence of str

@@ -143,7 +143,7 @@ def places_among(what: str, coded: Coded, names: NDArray[Any]) -> NDArray[np.int
     coded : (names, codes)
         The labels of the test table.
     names : ndarray
-        Those of the table that is fitted.
+        The labels of the table that is fitted.
 
     Returns
     -------

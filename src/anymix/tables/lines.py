@@ -30,11 +30,21 @@ NEWLINE, RETURN, QUOTE, SPACE = b'\n\r" '
 
 @dataclass(frozen=True)
 class Layout:
-    """What a look at all lines of a text file tells."""
+    """How a text file is laid out.
+
+    Attributes
+    ----------
+    separator : str
+        The character between two fields.
+    names : list of str
+        The names of the columns.
+    n : int
+        The number of rows, without the header.
+    """
 
     separator: str
     names: list[str]
-    n: int  # rows
+    n: int
 
 
 def check_lines(path: Path, encoding: str) -> Layout:
@@ -45,7 +55,7 @@ def check_lines(path: Path, encoding: str) -> Layout:
     path : Path
         A text file, gzipped if its name ends in .gz.
     encoding : str
-        Of its text.
+        The name of the encoding of its text.
 
     Returns
     -------
@@ -85,18 +95,20 @@ def opened(path: Path, encoding: str) -> Iterator[IO[str]]:
             yield file
     except UnicodeDecodeError as error:
         byte = f"byte 0x{error.object[error.start]:02x}: {error.reason}"
-        found = f"is not {encoding.upper()} ({byte})"
-        fix = "pass its encoding, say latin-1, or convert it"
-        raise InputError(str(path), found, fix) from None
+        raise _other_encoding(path, encoding, byte) from None
     except UnicodeError as error:
-        found = f"is not {encoding.upper()} ({error})"
-        raise InputError(str(path), found, "pass its encoding") from None
+        raise _other_encoding(path, encoding, str(error)) from None
     except LookupError:
         found = f"is {encoding!r}, which Python does not know"
         raise InputError("encoding", found, "try utf-8") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         found = f"is a damaged gzip file ({error})"
         raise InputError(str(path), found, "compress it anew") from None
+
+
+def _other_encoding(path: Path, encoding: str, why: str) -> InputError:
+    found = f"is {encoding!r}, but {path} is not {encoding.upper()} ({why})"
+    return InputError("encoding", found, "pass its encoding, say latin-1, or convert it")
 
 
 def _open(path: Path, mode: str, **options: Any) -> Any:

@@ -73,7 +73,7 @@ class TableModel:
 
     @property
     def columns(self) -> list[str]:
-        """The columns it needs."""
+        """Names of the columns that a frame must have to be predicted."""
         return [c.name for c in self.features.columns]
 
     @property
@@ -114,6 +114,18 @@ def save_model(model: TableModel, path: str | Path) -> Path:
     -------
     Path
         The path given.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import tempfile
+    >>> from anymix.tables import fit_table
+    >>> table = pd.DataFrame({"x": [0.0, 1.0] * 20, "d": list("aabb") * 10, "y": list("ny") * 20})
+    >>> model = fit_table(table, "y", ["d"], gamma=0.01).model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save_model(model, Path(folder) / "model.joblib")
+    ...     path.name, path.stat().st_size > 0
+    ('model.joblib', True)
     """
     import joblib
 
@@ -131,6 +143,19 @@ def load_model(path: str | Path) -> TableModel:
     Returns
     -------
     TableModel
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import tempfile
+    >>> from anymix.tables import fit_table
+    >>> table = pd.DataFrame({"x": [0.0, 1.0] * 20, "d": list("aabb") * 10, "y": list("ny") * 20})
+    >>> model = fit_table(table, "y", ["d"], gamma=0.01).model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save_model(model, Path(folder) / "model.joblib")
+    ...     again = load_model(path)
+    >>> again.predict(pd.DataFrame({"x": [0.0, 0.9]})).tolist(), again.target
+    (['n', 'y'], 'y')
     """
     import joblib
 

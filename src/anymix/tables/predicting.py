@@ -18,16 +18,16 @@ __all__ = ["predict_table"]
 def predict_table(
     model: TableModel, frame: Any, keep: Sequence[str] = (), kept: Any = None
 ) -> tuple[Any, list[str]]:
-    """A frame of the columns to keep, `prediction` and the classes' probabilities; and notes.
+    """What a model says of each row: `prediction` and, for classes, `probability of <class>`.
 
     Parameters
     ----------
     model : TableModel
-        The model.
+        The model, of `fit_table` or `load_model`.
     frame : pandas.DataFrame
         The rows to predict.
     keep : sequence of str
-        Columns to copy.
+        Columns to copy into the result, before the predictions.
     kept : pandas.DataFrame or None
         Another frame of the same rows to copy them from.
 

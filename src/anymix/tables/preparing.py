@@ -152,9 +152,13 @@ def _coded(
     classes, y = target_column(frame, target, task)
     (names, codes), merged = merge_small(domain_codes(frame, domains), min_rows)
     if len(names) < 2:
+        if len(merged) > 1:
+            found = f"is {min_rows}, which leaves one domain only"
+            raise InputError("min_rows", found, "lower it")
+        only = merged[0] if merged else str(names[0])
         raise InputError(
             "",
-            f"there is one domain only, {str(names[0])!r}",
+            f"there is one domain only, {only!r}",
             "name a domain column of two or more values",
         )
     loss: Loss = SquaredError() if classes is None else CrossEntropy()

@@ -40,14 +40,14 @@ class Plan:
 
 
 def plan(rows: Rows, folds: int | None, holdout: float | None) -> Plan:
-    """Parts that are fair to every domain and class.
+    """Which rows to fit and which to judge on, with a fair share of every domain and class.
 
     Parameters
     ----------
     rows : Rows
         The rows; their X is not looked at.
     folds : int or None
-        So many folds.
+        The number of folds to judge by.
     holdout : float or None
         A share to hold out. None of both is 5 folds, and beyond 20,000 rows a share of 0.25.
 

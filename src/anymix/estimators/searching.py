@@ -37,11 +37,11 @@ class Path:
     candidates : sequence of (γ, μ, r)
         What to try, in this order; a new path begins wherever γ is the first one's.
     mixtures : MixtureSet, function, str or None
-        Λ.
+        Λ, the mixtures to guard against.
     baseline : "regret", array-like of shape (p,) or None
-        b, as in AgnosticClassifier.
+        b, what losses are compared with: 0, the best models for one domain, or numbers.
     norm : str
-        "squared" or "plain".
+        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
     tol : float
         The gap at which a fit stops.
     max_iter : int
@@ -72,7 +72,7 @@ class Path:
         return found
 
     def options(self, gamma: float) -> dict[str, Any]:
-        """Of the solver."""
+        """The options of `solve` that do not depend on Λ."""
         return {"gamma": gamma, "norm": self.norm, "tol": self.tol, "max_iter": self.max_iter}
 
 
@@ -119,7 +119,7 @@ class Found:
     Parameters
     ----------
     candidates : sequence of (γ, μ, r)
-        What was tried.
+        What was tried, in the order of the path.
     losses : ndarray of shape (C, p)
         L̂ of the C candidates.
     value : ndarray of shape (C,)
@@ -182,7 +182,7 @@ def search(
     splits : iterable of (part, part)
         What to fit and what to judge on, for each fold.
     paths : sequence of Path
-        What to try.
+        What to try: one path for each Λ.
     patience : int or None
         Leave a path where so many candidates in a row were no better than the best before them,
         on all folds together; that needs the rows of all folds at once. None tries all.

@@ -1,0 +1,181 @@
+"""The parameters and the fit that the linear estimators share.
+
+min_w max_{λ∈Λ}  Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄)
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from anymix.errors import InputError, finite_number
+from anymix.estimators.baselines import Baseline
+from anymix.estimators.fitting import Settings, fit_problem
+from anymix.estimators.overfitting import ADVICE, OverfitWarning, overfit_message
+from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.penalties import DirichletPrior
+from anymix.mixtures.sets import MixtureSet
+from anymix.problem.dealing import hold_out, sorted_rows
+from anymix.problem.linear import LinearDomains
+from anymix.problem.rows import ALL, Part, Rows
+from anymix.solvers.certificates import Certificate
+from anymix.solvers.exact import Solution, solve
+from anymix.solvers.staged import Schedule, train
+
+Array = NDArray[np.float64]
+
+__all__ = ["AgnosticLinear"]
+
+
+class AgnosticLinear(BaseEstimator):
+    """What AgnosticClassifier and AgnosticRegressor share: the parameters, and `fit`."""
+
+    coef_: Array
+    intercept_: Any  # (scores,), or a number in regression
+    mixture_: Array
+    domain_names_: NDArray[Any]
+    domain_losses_: Array
+    baseline_losses_: Array
+    agnostic_loss_: float
+    certificate_: Certificate
+    n_iter_: int
+    history_: list[dict[str, Any]]
+    solution_: Solution
+    __metadata_request__fit = {"domains": True}  # noqa: RUF012 - scikit-learn's way to say it
+
+    def __init__(
+        self,
+        mixtures: Mixtures = None,
+        gamma: float = 1e-3,
+        mu: float = 0.0,
+        max_skewness: float | None = None,
+        baseline: Baseline = None,
+        solver: str = "exact",
+        tol: float = 1e-6,
+        *,
+        schedule: Schedule = "theory",
+        norm: str = "squared",
+        prior: DirichletPrior | None = None,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        validation_fraction: float | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.mixtures = mixtures
+        self.gamma = gamma
+        self.mu = mu
+        self.max_skewness = max_skewness
+        self.baseline = baseline
+        self.solver = solver
+        self.tol = tol
+        self.schedule = schedule
+        self.norm = norm
+        self.prior = prior
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: Any, domains: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Find w and the worst mixture λ; warn (`OverfitWarning`) when λ rests on few rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The features, dense, sparse or a frame.
+        y : array-like of shape (n,)
+            What to learn.
+        domains : array-like of shape (n,) or (n, p), or None
+            Labels, or memberships when a row may be in several domains; None is one domain,
+            ordinary training.
+        sample_weight : array-like of shape (n,) or None
+            Weights ≥ 0 of the rows; None is 1.
+
+        Returns
+        -------
+        self
+        """
+        rows = self._read(X, y, domains, sample_weight)
+        fitted, held = self._parts(rows)
+        problem = rows.to_fit(fitted, "the data" if held is None else "the rows fitted")
+        if held is not None:
+            rows.check_domains(held, "the rows held out")
+        solver = self._solver()
+        found = fit_problem(problem, self._settings(), start=self._start(problem), solver=solver)
+        self.__dict__.update(found.attributes())
+        w = found.solution.w
+        self.validation_losses_ = None if held is None else rows.to_judge(held).losses(w)
+        message = overfit_message(problem, found.solution, self.gamma, self.norm)
+        if message:
+            warnings.warn(f"{message}. {ADVICE}", OverfitWarning, stacklevel=2)
+        return self
+
+    def _parts(self, rows: Rows) -> tuple[Part, Part | None]:
+        """The rows to fit, and those to hold out, which are a share of every domain and class."""
+        if self.validation_fraction is None:
+            return ALL, None
+        fix = "give None or one inside (0, 1)"
+        share = finite_number(
+            "validation_fraction", self.validation_fraction, fix, lambda x: 0 < x < 1
+        )
+        return hold_out(sorted_rows(rows, check_random_state(self.random_state)), share)
+
+    def _settings(self) -> Settings:
+        return Settings(
+            self.mixtures,
+            self.gamma,
+            self.mu,
+            self.max_skewness,
+            self.baseline,
+            self.norm,
+            self.prior,
+            self.tol,
+            self.max_iter,
+            self.verbose,
+        )
+
+    def _solver(self) -> Any:
+        """`solve`, or one of the paper's algorithms in stages."""
+        if self.solver == "exact":
+            return solve
+        if self.solver not in ("stochastic", "optimistic"):
+            fix = "give 'exact', 'stochastic' or 'optimistic'"
+            raise InputError("solver", f"is {self.solver!r}", fix)
+        if self.prior is not None:
+            raise InputError("solver", f"is {self.solver!r}, which takes no prior", "use 'exact'")
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        last = self.solver == "optimistic"
+        return partial(_train, optimistic=last, schedule=self.schedule, seed=seed)
+
+    def _start(self, problem: LinearDomains) -> Solution | None:
+        """The earlier solution, if asked for and of the right shape."""
+        known: Solution | None = getattr(self, "solution_", None) if self.warm_start else None
+        shape = (problem.n_parameters, problem.n_domains)
+        return known if known and (known.w.size, known.mixture.size) == shape else None
+
+    def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _train(
+    problem: LinearDomains, mixtures: MixtureSet, *, prior: None = None, **options: Any
+) -> Solution:
+    """`train` with the arguments of `solve`; there is no prior."""
+    return train(problem, mixtures, **options)
