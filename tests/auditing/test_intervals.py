@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
 from scipy.stats import binom, binomtest, norm, ttest_1samp, ttest_ind
 from scipy.stats import t as student
 
 import anymix as ax
-from anymix.auditing import intervals
-from anymix.auditing.audits import FLOOR, audit, compare
-from anymix.auditing.intervals import bounded, lowest_mean, mean
+from anymix.auditing import audit, betting, compare
+from anymix.auditing.betting import lowest_mean
+from anymix.auditing.intervals import bounded, mean
+from anymix.auditing.measures import FLOOR
+from anymix.auditing.scores import auc as auc_interval
+from anymix.auditing.scores import calibration
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -284,7 +288,7 @@ def test_many_rows_in_bins_give_hardly_less_and_never_more(
     x = 36 * rng(seed).beta(0.1, 5, 20_000)
     for y in (x, 36 - x):
         in_bins = lowest_mean(y, 0.025)
-        monkeypatch.setattr(intervals, "BINS", len(y))
+        monkeypatch.setattr(betting, "BINS", len(y))
         exact = lowest_mean(y, 0.025)
         monkeypatch.undo()
         assert in_bins <= exact * (1 + 1e-9)
@@ -389,14 +393,14 @@ def test_auc_of_few_against_many_is_covered(counts: tuple[int, int], area: float
     r, ends = rng(m), []
     for _ in range(300):
         q = r.normal(size=m + n) + shift * (y < m)
-        ends.append(intervals.auc(q, y < m, 0.95)[1:])
+        ends.append(auc_interval(q, y < m, 0.95)[1:])
     assert covered(np.array(ends), area) >= 0.93
 
 
 @pytest.mark.parametrize("n", [2, 5, 20, 50])
 def test_calibration_error_of_a_confident_classifier_is_covered(n: int) -> None:
     y, q = rng(n).random((400, n)) < 0.05, np.full(n, 0.001)
-    ends = [intervals.calibration(q, happened, 0.95)[1:] for happened in y]
+    ends = [calibration(q, happened, 0.95)[1:] for happened in y]
     assert covered(np.array(ends), 0.049) >= 0.93
 
 
@@ -474,4 +478,38 @@ def test_difference_of_log_losses_of_a_confident_classifier_is_covered() -> None
     pair = compare(careful, sure)
     truth = 0.02 * math.log(0.02 / CONFIDENT) + 0.98 * math.log(0.98 / (1 - CONFIDENT))
     assert covered(pair.difference_intervals, truth) >= LEVEL
-    assert pair.difference_kind == "guaranteed"
+    assert pair.difference_kind == "approximate"
+
+
+@pytest.mark.parametrize(("n", "least"), [(20, 0.9), (200, 0.93)])
+def test_differences_of_log_losses_of_two_sure_models_are_covered_and_narrow(
+    n: int, least: float
+) -> None:
+    """Log-odds 2 s and 2.2 s where s is true: the truth by a sum over a grid of s ~ N(0, 2²)."""
+    s = 2 * rng(n).normal(size=500 * n)
+    y, d = rng(n + 1).random(len(s)) < expit(s), np.repeat(np.arange(500), n)
+    a, b = (audit(y, expit(slope * s), d) for slope in (2.0, 2.2))
+    grid = np.linspace(-18, 18, 7201)
+    w = norm.pdf(grid, scale=2) * 36 / 7200
+    gain = [
+        np.logaddexp(0, -sign * 2.2 * grid) - np.logaddexp(0, -2 * sign * grid) for sign in (1, -1)
+    ]
+    truth = float(w @ (expit(grid) * gain[0] + expit(-grid) * gain[1]))
+    found = compare(a, b).difference_intervals
+    assert covered(found, truth) >= least
+    rows = np.concatenate(b.row_losses) - np.concatenate(a.row_losses)
+    assert np.median(np.ptp(found, axis=1)) < 1.2 * 2 * 1.96 * rows.std() / math.sqrt(n)
+
+
+def test_rows_without_a_spread_have_the_guaranteed_difference_of_log_losses() -> None:
+    """Two models that say the same of 50 rows, or 50 rows of which all are alike."""
+    y = np.zeros(50, dtype=bool)
+    same, other = audit(y, rng().random(50) / 2), audit(y, np.full(50, 0.3))
+    bound = -math.log(FLOOR)
+    for a, b in ((same, same), (other, audit(y, np.full(50, 0.4)))):
+        pair = compare(a, b)
+        expected = bounded(b.row_losses[0] - a.row_losses[0], 0.95, -bound, bound)
+        np.testing.assert_allclose(pair.difference_intervals[0], expected[1:])
+        assert np.ptp(expected[1:]) > 4  # 36 · 4/50 up and down
+    low, high = compare(audit(y[:1], [0.3]), audit(y[:1], [0.4])).difference_intervals[0]
+    assert -bound <= low < high <= bound

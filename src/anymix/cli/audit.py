@@ -14,7 +14,9 @@ from anymix.errors import InputError
 __all__ = ["audit_file"]
 
 ANOTHER_LOSS = "give another: zero_one, log, squared or absolute, or --losses for a column of them"
+OTHER_KIND = "give both as labels, both as probabilities, or both as values"
 OPTIONS: Names = {
+    "a": ("--against", OTHER_KIND),  # of compare: only their losses can differ here
     "against": ("--against", None),
     "alpha": ("--mixtures", None),  # of cvar
     "classes": ("--classes", None),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.auditing.audits import Audit, audit
+from anymix.auditing import Audit, audit
 from anymix.errors import InputError
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.cells import combined
