@@ -96,8 +96,7 @@ def audit_file(
     _check_columns(target, said, losses, classes, against)
     check_inputs([table], encoding, mixtures)
     shown = not (quiet or as_json)
-    judged = "--losses" if losses else "--prediction"
-    with steps(shown) as step, in_options(OPTIONS | {"y_pred": (judged, None)}, [table]):
+    with steps(shown) as step, in_options(OPTIONS, [table]):
         step(f"reading {table}")
         audits, found = _audited(
             table,
