@@ -2,6 +2,7 @@
 
     python benchmarks/coverage.py            # 2000 draws a case, some five minutes
     python benchmarks/coverage.py --draws 200
+    python benchmarks/coverage.py --only differences
 
 Each table is of one kind of interval. A cell is the share of draws whose interval holds the true
 value, in percent, and the median width of the intervals. 2000 draws are accurate to ±1 (two
@@ -18,12 +19,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import expit, logit, ndtri
 from scipy.stats import norm
 
 import anymix as ax
-from anymix import intervals
-from anymix.auditing.audits import FLOOR, Audit, audit, compare
+from anymix.auditing import Audit, audit, compare, intervals, scores
+from anymix.auditing.measures import FLOOR
 from anymix.mixtures import MixtureSet
 
 Array = NDArray[np.float64]
@@ -117,34 +118,84 @@ def means(draws: int) -> None:
     show("Other losses, MAE, RMSE: approximate", "rows", UNBOUNDED, SIZES, other, draws)
 
 
+# Differences of two models ----------------------------------------------------------------------
+
+PAIRED = (20, 50, 200, 2000)
+Pair = Callable[[Rng, int], tuple[Audit, Audit]]
+Model = Callable[[Array, Array], Array]
+
+
+def sure_model(slope: float, noise: float) -> Model:
+    """The log-odds that a model says: the true ones s times a slope, and an error of its own."""
+    return lambda s, z: slope * s + noise * z
+
+
+def expected_log_loss(model: Model) -> float:
+    """E of the loss where y ~ expit(s), s ~ N(0, 2²) and z ~ N(0, 1), on a grid of s and z."""
+    grid = np.linspace(-9, 9, 1801)
+    w = norm.pdf(grid) / norm.pdf(grid).sum()
+    s, z = np.meshgrid(2 * grid, grid, indexing="ij")
+    said, true = model(s, z), expit(s)
+    losses = true * np.logaddexp(0, -said) + (1 - true) * np.logaddexp(0, said)
+    return float(w @ losses @ w)
+
+
+def of_log_odds(a: Model, b: Model) -> tuple[Pair, float]:
+    """Two models of the same rows; each has errors of its own."""
+
+    def draw(rng: Rng, n: int) -> tuple[Audit, Audit]:
+        s = 2 * rng.normal(size=n)
+        y = rng.random(n) < expit(s)
+        first, second = (expit(model(s, rng.normal(size=n))) for model in (a, b))
+        return audit(y, first, classes=[False, True]), audit(y, second, classes=[False, True])
+
+    return draw, expected_log_loss(b) - expected_log_loss(a)
+
+
+def of_constants(a: float, b: float, true: float) -> tuple[Pair, float]:
+    """Both say nearly the same of all rows: their log-odds are off by 0.1 up or down."""
+
+    def near(q: float, step: Any) -> Any:
+        return expit(logit(q) + 0.1 * step)
+
+    def draw(rng: Rng, n: int) -> tuple[Audit, Audit]:
+        y = rng.random(n) < true
+        first, second = (near(q, rng.choice([-1, 1], n)) for q in (a, b))
+        return audit(y, first, classes=[False, True]), audit(y, second, classes=[False, True])
+
+    def expected(q: float) -> float:
+        return sum(log_losses(float(near(q, step)), true)[1] for step in (-1, 1)) / 2
+
+    return draw, expected(b) - expected(a)
+
+
 def differences(draws: int) -> None:
-    """Errors that two models share mostly, and losses of a sure and a careful model."""
+    """Errors and losses that two models share mostly, and those of a sure and a careful model."""
 
     def errors(rng: Rng, n: int) -> tuple[Audit, Audit]:
         u, y = rng.random(n), np.ones(n, dtype=int)
         wrong_a, wrong_b = (u < 0.2) | (u > 0.95), u < 0.32
         return audit(y, 1 - wrong_a, classes=[0, 1]), audit(y, 1 - wrong_b, classes=[0, 1])
 
-    def log(rng: Rng, n: int) -> tuple[Audit, Audit]:
-        y, classes = rng.random(n) < 0.3, [False, True]
-        a, b = (audit(y, np.full(n, q), classes=classes) for q in (0.3, 0.001))
-        return a, b
-
     def squared(rng: Rng, n: int) -> tuple[Audit, Audit]:
         y, z = rng.normal(size=n), rng.normal(size=n)
         return audit(y, y + z, loss="squared"), audit(y, y + z + 0.5, loss="squared")
 
-    def ends(draw: Callable[[Rng, int], tuple[Audit, Audit]], n: int, rng: Rng) -> Ends:
+    def ends(draw: Pair, n: int, rng: Rng) -> Ends:
         low, high = compare(*draw(rng, n)).difference_intervals[0]
         return float(low), float(high)
 
-    gap = log_losses(0.001, 0.3)[1] - log_losses(0.3, 0.3)[1]
-    cases = {
-        "0-1 loss: guaranteed": (errors, 0.07),
-        "log loss: guaranteed": (log, gap),
-        "squared error: approximate": (squared, 0.125),
+    cases: dict[str, tuple[Pair, float]] = {
+        "0-1 loss (guaranteed)": (errors, 0.07),
+        "squared error": (squared, 0.125),
+        "log loss, two similar sure models": of_log_odds(sure_model(2, 0.5), sure_model(2.2, 0.5)),
+        "log loss, calibrated and sure": of_log_odds(sure_model(1, 0), sure_model(2, 0.5)),
+        "log loss, calibrated and very sure": of_log_odds(sure_model(1, 0), sure_model(5, 1)),
+        "log loss, say 0.3 and 0.001, is 0.3": of_constants(0.3, 0.001, 0.3),
+        "log loss, say 0.02 and 0.001, is 0.02": of_constants(0.02, 0.001, 0.02),
+        "log loss, say 0.02 and 1e-6, is 0.02": of_constants(0.02, 1e-6, 0.02),
     }
-    show("Differences of two models", "rows", cases, SIZES, ends, draws // 2)
+    show("Differences of two models", "rows", cases, PAIRED, ends, draws // 2)
 
 
 # AUC and calibration ----------------------------------------------------------------------------
@@ -190,7 +241,7 @@ COUNTS = ((2, 2), (2, 100), (5, 5), (5, 50), (10, 10), (10, 100), (100, 10), (30
 def areas(draws: int) -> None:
     def ends(draw: Any, counts: tuple[int, int], rng: Rng) -> Ends:
         q = np.concatenate(draw(rng, *counts))
-        return intervals.auc(q, np.arange(len(q)) < counts[0], LEVEL)[1:]
+        return scores.auc(q, np.arange(len(q)) < counts[0], LEVEL)[1:]
 
     show("AUC: approximate", "positives × negatives", AREAS, COUNTS, ends, draws)
 
@@ -224,7 +275,7 @@ CALIBRATIONS: dict[str, tuple[Any, float]] = {
 
 def calibrations(draws: int) -> None:
     def ends(draw: Any, n: int, rng: Rng) -> Ends:
-        return intervals.calibration(*draw(rng, n), LEVEL)[1:]
+        return scores.calibration(*draw(rng, n), LEVEL)[1:]
 
     show("Calibration error: approximate", "rows", CALIBRATIONS, SIZES, ends, draws)
 
@@ -270,6 +321,9 @@ def agnostic(draws: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Coverage of the intervals of audits.")
     parser.add_argument("--draws", type=int, default=2000)
-    n_draws = parser.parse_args().draws
-    for table in (means, differences, areas, calibrations, agnostic):
-        table(n_draws)
+    tables = {f.__name__: f for f in (means, differences, areas, calibrations, agnostic)}
+    parser.add_argument("--only", choices=tables, help="this table alone")
+    arguments = parser.parse_args()
+    for name, table in tables.items():
+        if arguments.only in (None, name):
+            table(arguments.draws)

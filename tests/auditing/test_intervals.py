@@ -1,20 +1,15 @@
-"""The intervals, as audits give them."""
+"""The intervals of shares and means, as audits give them."""
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import binom, binomtest, norm, ttest_1samp, ttest_ind
-from scipy.stats import t as student
+from scipy.stats import binom, binomtest, ttest_1samp
 
-import anymix as ax
-from anymix.auditing import intervals
-from anymix.auditing.audits import FLOOR, audit, compare
-from anymix.auditing.intervals import bounded, lowest_mean, mean
+from anymix.auditing import audit
+from anymix.auditing.intervals import bounded, mean
+from anymix.auditing.measures import FLOOR
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -22,6 +17,8 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 DRAWS = 1000
+
+
 LEVEL = 0.95
 
 
@@ -45,17 +42,6 @@ def test_intervals_of_probabilities_cover(n: int) -> None:
     assert LEVEL - 0.02 <= covered(found.metric_intervals["auc"], 5 / 6) <= LEVEL + 0.035
     assert LEVEL - 0.02 <= covered(found.metric_intervals["accuracy"], 3 / 4) <= LEVEL + 0.035
     assert covered(found.metric_intervals["calibration_error"], 0) >= LEVEL - 0.02
-
-
-@pytest.mark.parametrize("n", [30, 200])
-def test_interval_of_a_large_calibration_error_covers(n: int) -> None:
-    """The model says q/2 where q happens: the error is E q/2 = ¼, the same sign in every bin."""
-    r = rng(n)
-    q = r.random(DRAWS * n)
-    found = audit(r.random(DRAWS * n) < q, q / 2, draws(n))
-    assert covered(found.metric_intervals["calibration_error"], 1 / 4) >= LEVEL - 0.02
-    narrow = found.metric_intervals["calibration_error"][:, 1] - found.metrics["calibration_error"]
-    assert narrow.max() < 4 / math.sqrt(n)
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
@@ -90,22 +76,6 @@ def test_exact_interval_of_a_share_covers_at_least(n: int, share: float) -> None
     assert covered(found.intervals, share) >= LEVEL - 0.02
 
 
-def test_interval_of_the_agnostic_loss_covers_at_least() -> None:
-    r, means, d = rng(8), np.array([1.0, 0.95, 0.9, 0.2]), np.repeat(np.arange(4), 40)
-    box = ax.Box([0.0] * 4, [0.6] * 4)
-    truth, ends = 0.6 * 1.0 + 0.4 * 0.95, []
-    for _ in range(DRAWS):
-        ends.append(audit(None, r.exponential(means[d]), d, mixtures=box).agnostic_interval)
-    assert covered(np.array(ends), truth) >= LEVEL - 0.01
-
-
-def test_interval_of_the_agnostic_loss_allows_for_the_choice_among_many_domains() -> None:
-    """Twenty domains alike: the largest of their lower ends is too high unless all are lowered."""
-    r, d = rng(9), np.repeat(np.arange(20), 40)
-    ends = [audit(None, r.exponential(size=len(d)), d).agnostic_interval for _ in range(200)]
-    assert covered(np.array(ends), 1.0) >= 0.9
-
-
 def test_without_skewness_the_interval_is_students() -> None:
     x = np.concatenate([rng().normal(size=20), -rng().normal(size=20)])
     students = ttest_1samp(x, 0).confidence_interval(0.9)
@@ -131,44 +101,6 @@ def test_a_share_has_the_interval_of_clopper_and_pearson(wrong: int, n: int) -> 
     )
     given = audit(None, [1.0] * wrong + [0.0] * (n - wrong), loss="zero_one")
     np.testing.assert_allclose(given.intervals[0], exact, atol=1e-12)
-
-
-def test_auc_is_that_of_all_pairs_with_delongs_and_newcombes_interval() -> None:
-    """Newcombe's ends by trying every θ; his variance as Hanley and McNeil's, N for m and n."""
-    r = rng(4)
-    y, q = np.repeat([1, 0], [15, 25]), np.round(r.random(40), 1)
-    q[0] = 0.55  # a fraction whatever the draws
-    wins = (q[:15, None] > q[15:]) + 0.5 * (q[:15, None] == q[15:])  # (15, 25)
-    auc = wins.mean()
-    u, v = wins.mean(axis=1).var(ddof=1) / 15, wins.mean(axis=0).var(ddof=1) / 25
-    welch = ttest_ind(wins.mean(axis=1), wins.mean(axis=0), equal_var=False)
-    t = student.ppf(0.975, welch.df)
-    odds = math.log(auc / (1 - auc)) + np.array([-1, 1]) * t * math.sqrt(u + v) / (auc * (1 - auc))
-    theta, N = np.linspace(0, 1, 200_001), 20
-    both = theta / (2 - theta) - theta**2 + 2 * theta**2 / (1 + theta) - theta**2
-    V = (theta * (1 - theta) + (N - 1) * both) / (15 * 25)
-    inside = theta[(auc - theta) ** 2 <= 1.959964**2 * V]
-    low, high = 1 / (1 + np.exp(-odds))
-    found = audit(y, q)
-    assert found.metrics["auc"][0] == pytest.approx(auc)
-    expected = [min(low, inside[0]), max(high, inside[-1])]
-    np.testing.assert_allclose(found.metric_intervals["auc"][0], expected, atol=1e-5)
-
-
-def test_perfect_auc_is_not_certain() -> None:
-    """7 pairs in order by chance: 0.025 = AUC⁷."""
-    found = audit([1] * 7 + [0] * 20, [0.9] * 7 + [0.1] * 20)
-    np.testing.assert_allclose(found.metric_intervals["auc"], [[0.025 ** (1 / 7), 1]])
-    found = audit([0] * 7 + [1] * 20, [0.9] * 7 + [0.1] * 20)
-    np.testing.assert_allclose(found.metric_intervals["auc"], [[0, 1 - 0.025 ** (1 / 7)]])
-
-
-def test_auc_of_one_positive_is_unknown_and_of_none_undefined() -> None:
-    q = [0.2, 0.4, 0.6, 0.3]
-    found = audit([0, 1, 0, 0], q)
-    assert found.metrics["auc"][0] == pytest.approx(2 / 3)
-    assert found.metric_intervals["auc"].tolist() == [[0, 1]]
-    assert np.isnan(audit([0, 0, 0, 0], q).metrics["auc"]).all()
 
 
 def test_one_row_has_the_widest_interval() -> None:
@@ -222,75 +154,6 @@ def test_a_rare_error_is_allowed_for_where_none_was_seen(n: int) -> None:
     assert covered(found.intervals, entropy) >= LEVEL
 
 
-# Guaranteed bounds ------------------------------------------------------------------------------
-
-
-def wealth(y: Any, nu: float) -> Fraction:
-    """W(ν) in exact rationals, the sums of the docstring written out."""
-    n = len(y)
-    rest = [
-        Fraction(min(1.0, 0.5**j * math.sqrt(n))) for j in range(1, math.ceil(math.log2(n)) + 1)
-    ]
-    weights = [Fraction(1, 2), *(w / sum(rest) / 2 for w in rest)] if n > 1 else [Fraction(1)]
-    shares = [Fraction(v) / Fraction(nu) for v in y]
-    games = [
-        math.prod(1 + Fraction(1, 2**j) * (s - 1) for s in shares) for j in range(len(weights))
-    ]
-    return sum((w * game for w, game in zip(weights, games, strict=True)), Fraction(0))
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 60])
-@pytest.mark.parametrize("tail", [0.025, 1e-6])
-def test_lowest_mean_is_where_the_wealth_is_one_over_the_tail(n: int, tail: float) -> None:
-    for seed in range(3):
-        y = rng(seed).exponential(size=n) + 0.001
-        found = lowest_mean(y, tail)
-        assert float(wealth(y, found) * Fraction(tail)) == pytest.approx(1, rel=1e-8)
-        assert found < y.mean()
-
-
-def test_lowest_mean_of_zeros_and_others() -> None:
-    assert lowest_mean(np.zeros(5), 0.025) == 0
-    rare = np.zeros(10_000)
-    rare[7] = 3.0
-    found = lowest_mean(rare, 0.025)
-    assert 0 < found < 3e-4 * 0.025  # one row alone tells as much as Markov's inequality
-    for unit in (1e-250, 1e250):
-        assert lowest_mean(unit * rare, 0.025) == pytest.approx(unit * found)
-
-
-@given(
-    st.lists(st.floats(0, 10), min_size=1, max_size=30),
-    st.integers(0, 29),
-    st.floats(0.01, 5),
-    st.randoms(),
-)
-@settings(max_examples=300, deadline=None)
-def test_lowest_mean_rises_with_every_row_and_knows_no_order(
-    y: list[float], i: int, more: float, random: Any
-) -> None:
-    found = lowest_mean(np.array(y), 0.025)
-    assert 0 <= found <= np.mean(y)
-    shuffled = random.sample(y, len(y))
-    assert lowest_mean(np.array(shuffled), 0.025) == pytest.approx(found, rel=1e-8, abs=1e-300)
-    y[i % len(y)] += more
-    assert lowest_mean(np.array(y), 0.025) >= found * (1 - 1e-8)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_many_rows_in_bins_give_hardly_less_and_never_more(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    x = 36 * rng(seed).beta(0.1, 5, 20_000)
-    for y in (x, 36 - x):
-        in_bins = lowest_mean(y, 0.025)
-        monkeypatch.setattr(intervals, "BINS", len(y))
-        exact = lowest_mean(y, 0.025)
-        monkeypatch.undo()
-        assert in_bins <= exact * (1 + 1e-9)
-        assert exact - in_bins <= 0.01 * (y.mean() - exact)
-
-
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 50])
 def test_bounded_interval_of_rare_losses_covers_by_counting(n: int) -> None:
     """Losses of 0 or 1: the coverage of every share p is a sum over the n + 1 possible draws."""
@@ -299,16 +162,6 @@ def test_bounded_interval_of_rare_losses_covers_by_counting(n: int) -> None:
     low, high = np.array(ends).T
     for p in np.linspace(0.001, 0.999, 199):
         assert binom.pmf(k, n, p)[(low <= p) & (p <= high)].sum() >= 0.95
-
-
-def test_bounded_interval_covers_rows_of_different_distributions() -> None:
-    """Weighted, 10 strata of 5 rows with P(1) from 0 to 1."""
-    p, w = np.repeat(np.linspace(0, 1, 10), 5), rng().dirichlet(np.ones(50))
-    ends = [
-        bounded((rng(seed).random(50) < p).astype(float), 0.95, 0.0, 1.0, w)[1:]
-        for seed in range(400)
-    ]
-    assert covered(np.array(ends), float(w @ p)) >= 0.95
 
 
 def test_bounded_interval_is_not_much_wider_than_students() -> None:
@@ -331,18 +184,6 @@ def test_log_loss_of_a_confident_classifier_is_covered(n: int) -> None:
     assert found.intervals.max() <= -math.log(FLOOR)
 
 
-@pytest.mark.parametrize("n", [20, 50])
-def test_agnostic_log_loss_of_a_confident_classifier_is_covered(n: int) -> None:
-    """It says q = 1e-6 (1 + u), u uniform: E log(1 + u) = 2 log 2 − 1."""
-    d, ends = np.repeat(np.arange(3), n), []
-    truth = -0.02 * (math.log(CONFIDENT) + 2 * math.log(2) - 1) + 0.98 * 1.5 * CONFIDENT
-    for seed in range(60):
-        y, q = rng(seed).random(3 * n) < 0.02, CONFIDENT * (1 + rng(seed + 60).random(3 * n))
-        found = audit(y, q, d, classes=[False, True])
-        ends.append(found.agnostic_interval)
-    assert covered(np.array(ends), truth) >= LEVEL
-
-
 def test_equal_losses_and_nearly_equal_ones_have_the_same_interval() -> None:
     y, jitter = np.zeros(50, dtype=bool), 1e-9 * rng().random(50)
     alike, nearly = audit(y, np.full(50, 0.3)), audit(y, 0.3 + jitter)
@@ -359,19 +200,6 @@ def test_equal_losses_and_nearly_equal_ones_have_the_same_interval() -> None:
         assert found.intervals[1, 1] < 1
 
 
-def test_agnostic_interval_of_losses_that_are_0_or_1_covers() -> None:
-    """One in eight domains sees only losses of 1 (P = 0.9): that does not make 1 certain."""
-    r, d = rng(10), np.repeat(np.arange(20), 20)
-    ends = [
-        audit(None, (r.random(400) < 0.9) + 1e-3 * r.random(400), d).agnostic_interval
-        for _ in range(50)
-    ]
-    assert covered(np.array(ends), 0.9005) >= 0.93
-
-
-# Approximate ones -------------------------------------------------------------------------------
-
-
 def test_means_have_at_least_students_interval() -> None:
     for seed in range(20):
         x = rng(seed).exponential(size=15)
@@ -379,99 +207,3 @@ def test_means_have_at_least_students_interval() -> None:
         low, high = audit(None, x).intervals[0]
         assert low <= students.low + 1e-12
         assert high >= students.high - 1e-12
-
-
-@pytest.mark.parametrize("counts", [(10, 100), (100, 10), (3, 100), (5, 50)])
-@pytest.mark.parametrize("area", [0.6, 0.8, 0.95])
-def test_auc_of_few_against_many_is_covered(counts: tuple[int, int], area: float) -> None:
-    m, n = counts
-    shift, y = math.sqrt(2) * float(norm.ppf(area)), np.arange(m + n)
-    r, ends = rng(m), []
-    for _ in range(300):
-        q = r.normal(size=m + n) + shift * (y < m)
-        ends.append(intervals.auc(q, y < m, 0.95)[1:])
-    assert covered(np.array(ends), area) >= 0.93
-
-
-@pytest.mark.parametrize("n", [2, 5, 20, 50])
-def test_calibration_error_of_a_confident_classifier_is_covered(n: int) -> None:
-    y, q = rng(n).random((400, n)) < 0.05, np.full(n, 0.001)
-    ends = [intervals.calibration(q, happened, 0.95)[1:] for happened in y]
-    assert covered(np.array(ends), 0.049) >= 0.93
-
-
-def test_a_mixture_of_two_domains_has_welchs_interval() -> None:
-    """x̄/2 + ȳ/2 is half the difference of x and −y."""
-    half, other = rng().normal(size=10), rng(1).normal(size=6)
-    x, y = np.concatenate([half, -half]), 3 * np.concatenate([other, -other]) + 1  # no skewness
-    welch = ttest_ind(x, -y, equal_var=False).confidence_interval(0.95)
-    found = audit(None, np.concatenate([x, y]), [0] * 20 + [1] * 12, mixtures=ax.Point([0.5, 0.5]))
-    np.testing.assert_allclose(found.agnostic_interval, [welch.low / 2, welch.high / 2])
-
-
-# Narrow sets of mixtures ------------------------------------------------------------------------
-
-P, N = 50, 20
-D = np.repeat(np.arange(P), N)
-NARROW = {
-    "point": ax.Point(np.full(P, 1 / P)),
-    "chi2": ax.Chi2Ball(np.full(P, N), 1.01),
-    "box": ax.Box(np.full(P, 0.9 / P), np.full(P, 1.1 / P)),
-}
-
-
-@pytest.mark.parametrize("name", NARROW)
-def test_interval_of_a_narrow_set_is_nearly_that_of_its_center(name: str) -> None:
-    """Not of p = 50 domains at once, which is 12 times as wide; and it covers."""
-    means = np.linspace(0.5, 1.5, P)
-    truth, widths, ends = float(NARROW[name].maximize(means) @ means), [], []
-    for seed in range(60):
-        found = audit(None, rng(seed).exponential(means[D]), D, mixtures=NARROW[name])
-        ends.append(found.agnostic_interval)
-        widths.append(np.ptp(found.agnostic_interval))
-    ideal = 2 * 1.96 * math.sqrt(np.mean(means**2) / (P * N))
-    assert np.median(widths) < {"point": 1.2}.get(name, 2.0) * ideal
-    assert covered(np.array(ends), truth) >= 0.93
-
-
-@pytest.mark.parametrize(("name", "times"), [("point", 2), ("chi2", 3.2)])
-def test_guaranteed_interval_of_a_narrow_set(name: str, times: float) -> None:
-    rates, widths, ends = np.linspace(0.05, 0.15, P), [], []
-    truth = float(NARROW[name].maximize(rates) @ rates)
-    for seed in range(20):
-        found = audit(None, rng(seed).random(P * N) < rates[D], D, mixtures=NARROW[name])
-        assert found.interval_kinds["agnostic_loss"] == "guaranteed"
-        ends.append(found.agnostic_interval)
-        widths.append(np.ptp(found.agnostic_interval))
-    ideal = 2 * 1.96 * math.sqrt(0.1 * 0.9 / (P * N))
-    assert np.median(widths) < times * ideal
-    assert covered(np.array(ends), truth) >= 0.95
-
-
-@pytest.mark.parametrize("mixtures", [ax.Point([0.5, 0.5]), ax.Chi2Ball([30, 30], 1.01)])
-def test_domains_that_share_rows_are_not_taken_for_independent(mixtures: Any) -> None:
-    """Two domains of the same rows are one domain: no more is known than of it."""
-    member, x = np.ones((30, 2), dtype=bool), rng(3).exponential(size=30)
-    low, high = audit(None, x, member, mixtures=mixtures).agnostic_interval
-    alone = audit(None, x).intervals[0]
-    assert low <= alone[0]
-    assert high >= alone[1]
-
-
-def test_guaranteed_ends_stay_within_the_limits_of_the_loss() -> None:
-    wrong, d = np.arange(60) % 12 != 0, np.repeat(np.arange(5), 12)
-    found = audit(None, wrong, d, mixtures=ax.Chi2Ball(np.full(5, 12), 1.2))
-    assert 0 <= found.agnostic_interval[0] < found.agnostic_interval[1] <= 1
-
-
-# Differences ------------------------------------------------------------------------------------
-
-
-def test_difference_of_log_losses_of_a_confident_classifier_is_covered() -> None:
-    n = 20
-    y, d = rng(11).random(200 * n) < 0.02, np.repeat(np.arange(200), n)
-    careful, sure = (audit(y, np.full(len(y), q), d) for q in (0.02, CONFIDENT))
-    pair = compare(careful, sure)
-    truth = 0.02 * math.log(0.02 / CONFIDENT) + 0.98 * math.log(0.98 / (1 - CONFIDENT))
-    assert covered(pair.difference_intervals, truth) >= LEVEL
-    assert pair.difference_kind == "guaranteed"

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from command_line import fail, run
 
-from anymix.auditing.audits import audit
+from anymix.auditing import audit
 
 
 def test_audit_prints_what_the_library_finds(people: Path, model: Path, tmp_path: Path) -> None:
@@ -79,17 +79,38 @@ AUDITED = "g,y,labels,one,two,u,v,w,old\n" + "".join(
         ("-t two -p u -p v -p w --classes u,v,", "--classes is 'u,v,'; give different names"),
         ("-t y -p one --encoding latin-99", "error: --encoding is 'latin-99', which Python does"),
         ("-t y -p one --mixtures none.json", "error: --mixtures is 'none.json', which is not a"),
-        ("-t two -p u -p v -p w", "in the order of the columns"),
-        ("-t y -p one", "has values from 0.3 to 0.3, but"),
-        ("-t y -p one", "3 classes; give labels,"),
-        ("-t y -p labels --loss ppl", "loss is 'ppl'; give"),
-        ("-t y -p u -p v -p w --loss squared", "loss is 'squared', of values"),
-        ("--losses labels", "has entries that are not numbers"),
-        ("--losses one --confidence 95", "confidence is 95"),
-        ("-t two -p one --against labels", "have different losses: 'zero_one' and 'log'"),
+        (
+            "-t two -p u -p v -p w",
+            "error: --classes is needed: those that are true are ['u', 'v'],",
+        ),
+        ("-t two -p u -p v -p w", "but there are probabilities of 3; name all 3, in the order of"),
+        (
+            "-t two -p u -p v -p w --classes a,b,c",
+            "error: --classes is ['a', 'b', 'c']: those that",
+        ),
+        ("-t y -p one", "error: --prediction has values from 0.3 to 0.3, but what is true has 3"),
+        ("-t y -p one", "give labels, 3 columns of probabilities, or ask for the squared loss"),
+        ("-t y -p u", "error: --prediction has values from 0.5 to 0.5, but"),
+        ("-t y -p old", "error: --prediction has the labels ['1'], none of which is a true one"),
+        ("-t y -p g", "error: --prediction has the labels ['a', 'b'], none of which is a true one"),
+        ("-t y -p labels --loss ppl", "error: --loss is 'ppl'; give another: zero_one, log,"),
+        ("-t y -p labels --loss ppl", "or --losses for a column of them"),
+        ("-t y -p u -p v -p w --loss squared", "error: --loss is 'squared', of values, but there"),
+        ("-t y -p labels --loss squared", "error: --prediction has entries that are not numbers"),
+        ("-t y -p one --loss squared", "error: --target has entries that are not numbers"),
+        ("-t two -p one --classes v", "error: --classes is ['v']: those that are true"),
+        ("-t two -p u -p v", "error: --prediction has a row that adds up to 0.75 (row 0);"),
+        ("--losses one --loss zero_one", "error: --losses has the loss 0.3, but errors"),
+        ("-t two -p one --against u -p old", "error: --prediction has a row that adds up to 1.3"),
+        ("-t two -p labels --against g", "error: --against has the labels ['a', 'b'], none of"),
+        ("--losses old --against labels", "error: --against has entries that are not numbers"),
+        ("--losses labels", "error: --losses has entries that are not numbers"),
+        ("--losses one --confidence 95", "error: --confidence is 95"),
+        ("-t two -p one --against labels", "error: --against and the other audit have different"),
+        ("-t two -p one --against labels", "losses: 'zero_one' and 'log'; give both as labels,"),
     ],
 )
-def test_what_cannot_be_audited_is_one_line(
+def test_what_cannot_be_audited_is_one_line_that_names_the_option(
     words: str,
     message: str,
     tmp_path: Path,
@@ -103,6 +124,7 @@ def test_what_cannot_be_audited_is_one_line(
     assert error.startswith("error: ")
     assert message in error
     assert error.count("\n") == 1
+    assert not any(name in error for name in ("y_true", "y_pred", "classes=", "loss="))
 
 
 def test_a_column_that_is_called_like_an_argument_keeps_its_name(

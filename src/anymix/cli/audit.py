@@ -24,7 +24,9 @@ from anymix.errors import InputError
 __all__ = ["audit_file"]
 
 ANOTHER_LOSS = "give another: zero_one, log, squared or absolute, or --losses for a column of them"
+OTHER_KIND = "give both as labels, both as probabilities, or both as values"
 OPTIONS: Names = {
+    "a": ("--against", OTHER_KIND),  # of compare: only their losses can differ here
     "against": ("--against", None),
     "alpha": ("--mixtures", None),  # of cvar
     "classes": ("--classes", None),
@@ -104,8 +106,7 @@ def audit_file(
     _check_columns(target, said, losses, classes, against)
     check_inputs([table], encoding, mixtures)
     shown = not (quiet or as_json)
-    judged = "--losses" if losses else "--prediction"
-    with steps(shown) as step, in_options(OPTIONS | {"y_pred": (judged, None)}, [table]):
+    with steps(shown) as step, in_options(OPTIONS, [table]):
         step(f"reading {table}")
         audits, found = _audited(
             table,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from anymix.auditing import Audit, compare
-from anymix.auditing.audits import FEW_ROWS
+from anymix.auditing.words import FEW_ROWS
 from anymix.reporting.shown import Shown
 from anymix.solvers import Certificate
 

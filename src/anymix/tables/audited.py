@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.auditing.audits import Audit, audit
+from anymix.auditing import Audit, audit
 from anymix.errors import InputError
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.cells import combined
@@ -82,24 +82,32 @@ def audit_frame(
     Λ = target_mixtures(mixtures, None, np.bincount(codes).astype(np.float64), names.tolist())
     labels = {name: levels[places] for name, (levels, places) in coded.items()}
     y = None if target is None or losses is not None else _entries(frame, [target])
-    models = [[against]] if against is not None else []
-    models.append([losses] if losses is not None else list(prediction))
-    said = {", ".join(columns): _entries(frame, columns) for columns in models}
+    models = {"against": [against]} if against is not None else {}
+    models |= {"losses": [losses]} if losses is not None else {"prediction": list(prediction)}
+    said = {argument: _entries(frame, columns) for argument, columns in models.items()}
     if any(_is_text(v) for v in (y, *said.values())):  # 1 and 2 beside 3a are labels too
-        y, said = _as_text(y), {name: _as_text(v) for name, v in said.items()}
-    known = None if classes is None or y is None else _typed_classes(classes, y)
-    return {
-        name: audit(
-            y,
-            entries,
-            sensitive_features=labels,
-            loss=loss,
-            mixtures=Λ,
-            confidence=confidence,
-            classes=known,
-        )
-        for name, entries in said.items()
+        y, said = _as_text(y), {argument: _as_text(v) for argument, v in said.items()}
+    options = {
+        "sensitive_features": labels,
+        "loss": loss,
+        "mixtures": Λ,
+        "confidence": confidence,
+        "classes": None if classes is None or y is None else _typed_classes(classes, y),
     }
+    return {
+        ", ".join(columns): _audited(argument, y, said[argument], options)
+        for argument, columns in models.items()
+    }
+
+
+def _audited(argument: str, y: Any, entries: NDArray[Any], options: dict[str, Any]) -> Audit:
+    """The audit of one model; what it refuses is said of the arguments of `audit_frame`."""
+    names = {"y_true": "target", "y_pred": argument, "sensitive_features": "domains"}
+    try:
+        return audit(y, entries, **options)
+    except InputError as error:
+        name = names.get(error.argument, error.argument)
+        raise InputError(name, error.found, error.fix) from error
 
 
 def _is_text(values: NDArray[Any] | None) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.auditing.audits import Audit, Comparison, audit, compare
+from anymix.auditing import Audit, Comparison, audit, compare
 from anymix.estimators.fitting import LinearFit, Settings, fit_problem
 from anymix.estimators.overfitting import overfit_message
 from anymix.estimators.searching import Path, search

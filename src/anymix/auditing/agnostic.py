@@ -1,0 +1,152 @@
+"""The interval of the agnostic loss, max_{λ∈Λ} Σ_k λ_k L_k, which is about all domains at once."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtri, ndtri
+
+from anymix.auditing.measures import Loss
+from anymix.mixtures.sets import MixtureSet
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+__all__ = ["agnostic_interval", "worst_case"]
+
+ONE_MIXTURE = 1e-5  # a set Λ with √χ²(λ‖center) below it is taken for the center alone
+
+
+def agnostic_interval(
+    loss: Loss,
+    parts: list[Rows],
+    target: MixtureSet,
+    losses: Array,
+    confidence: float,
+    *,
+    disjoint: bool,
+) -> tuple[tuple[float, float], str]:
+    """An interval of max_{λ∈Λ} ⟨λ, L⟩ and its kind; α = 1 − confidence is the chance to miss.
+
+    - Λ is one mixture c: the interval of ⟨c, L⟩, a weighted mean of all rows.
+    - Any Λ: with probability 1 − α all L_k are inside their intervals [l_k, u_k] at level 1 − α/p,
+      and then max_Λ ⟨λ, l⟩ ≤ max_Λ ⟨λ, L⟩ ≤ max_Λ ⟨λ, u⟩, since λ ≥ 0.
+    - Λ is narrow, disjoint domains: `_around_center`.
+
+    Which of them is done depends on Λ and the sizes of the domains, not on the losses. Domains that
+    share rows are not independent of each other, so of these a mean over domains is not used.
+
+    Parameters
+    ----------
+    loss : Loss
+        How to measure rows.
+    parts : list of ndarray
+        The rows of each domain.
+    target : MixtureSet
+        Λ.
+    losses : ndarray of shape (p,)
+        The domains' mean losses that were found.
+    confidence : float
+        The level, such as 0.95.
+    disjoint : bool
+        Whether no row is in two domains.
+
+    Returns
+    -------
+    tuple
+        (low, high), and "exact", "guaranteed" or "approximate".
+
+    Examples
+    --------
+    >>> from anymix.auditing.measures import loss_measure
+    >>> from anymix.mixtures.sets import Simplex
+    >>> errors = loss_measure("labels", "zero_one", np.array([1.0, 0.0, 0.0]), np.arange(3))
+    >>> parts, losses = [np.array([0]), np.array([1, 2])], np.array([1.0, 0.0])
+    >>> agnostic_interval(errors, parts, Simplex(2), losses, 0.95, disjoint=True)
+    ((0.0125, 1.0), 'guaranteed')
+    """
+    sizes = np.array([len(rows) for rows in parts])
+    center, alpha = target.center, 1 - confidence
+    spread = math.sqrt(max(target.skewness(np.maximum(center, 1e-12)) - 1, 0.0))
+    if spread <= ONE_MIXTURE and center.max() >= 1 - 1e-9:  # of a single domain
+        return loss.of(parts[int(np.argmax(center))], confidence)[1:], loss.kind
+    kind = "guaranteed" if loss.kind == "exact" else loss.kind
+    if spread <= ONE_MIXTURE and disjoint:
+        return loss.mixed(parts, center, confidence)[1:], kind
+    if disjoint and center.min() > 0 and _is_narrow(target, spread, sizes, kind, alpha):
+        return _around_center(loss, parts, target, losses, spread, alpha), kind
+    low, high = np.array([loss.ends(rows, 1 - alpha / len(parts)) for rows in parts]).T
+    return (worst_case(target, low), worst_case(target, high)), kind
+
+
+def _is_narrow(
+    target: MixtureSet, spread: float, sizes: NDArray[np.int64], kind: str, alpha: float
+) -> bool:
+    """Whether `_around_center` would be the shorter one if all losses were normal and alike."""
+    c, p, variances = target.center, len(sizes), 1 / sizes
+    z, z_each, z_all = (float(ndtri(1 - alpha / tails)) for tails in (4, 4 * p, 2 * p))
+    off = math.sqrt(chdtri(p, alpha / 2) / p) if kind == "approximate" else z_each
+    around = z * math.sqrt(c**2 @ variances) + spread * off * math.sqrt(c @ variances)
+    ends = np.sqrt(variances)
+    return around < z_all * float(target.maximize(ends) @ ends)
+
+
+def _around_center(
+    loss: Loss,
+    parts: list[Rows],
+    target: MixtureSet,
+    losses: Array,
+    spread: float,
+    alpha: float,
+) -> tuple[float, float]:
+    """An interval of max_Λ ⟨λ, L⟩ from that of ⟨c, L⟩, c the center, and how far λ is from c.
+
+    With D = L − L̂, ⟨λ, L⟩ = ⟨c, L⟩ + ⟨λ − c, L̂⟩ + ⟨λ − c, D⟩, and by Cauchy and Schwarz
+
+        |⟨λ − c, D⟩| ≤ √(Σ (λ_k − c_k)²/c_k) √(Σ c_k D_k²) ≤ ρ √(Σ c_k D_k²),
+
+    ρ = `spread`, ρ² = max_Λ χ²(λ‖c). The interval of ⟨c, L⟩ and the bound of the last root fail
+    with probability α/2 each. Also c ∈ Λ: the maximum is at least ⟨c, L⟩.
+    """
+    c = target.center
+    middle = loss.mixed(parts, c, 1 - alpha / 2)
+    shift = float((target.maximize(losses) - c) @ losses)
+    reach = spread * loss.distance(parts, c, 1 - alpha / 2)
+    low, high = middle.low + max(0.0, shift - reach), middle.high + shift + reach
+    return low, min(high, loss.most)
+
+
+def worst_case(target: MixtureSet, ends: Array) -> float:
+    """max_{λ∈Λ} ⟨λ, ends⟩ with 0·∞ = 0: greater ends, greater maximum, so intervals carry over.
+
+    An end of ∞ counts if some mixture has the domain, one of −∞ only if every mixture has it.
+
+    Parameters
+    ----------
+    target : MixtureSet
+        Λ.
+    ends : ndarray of shape (p,)
+        An end of each domain's interval; it may be infinite.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from anymix.mixtures.sets import Simplex
+    >>> worst_case(Simplex(2), np.array([-np.inf, 0.3])), worst_case(Simplex(2), np.array([1, 0.3]))
+    (0.3, 1.0)
+    """
+    unknown = np.isinf(ends)
+    if not unknown.any():
+        return float(target.maximize(ends) @ ends)
+    if ends.max() == math.inf and target.maximize(unknown) @ unknown > 1e-9:
+        return math.inf
+    # Every mixture without the unknown domains gives a lower end. A high price on these finds the
+    # best of such mixtures, or one with an unknown domain if there is no other.
+    low, width = (0.0, 1.0) if unknown.all() else (ends[~unknown].min(), np.ptp(ends[~unknown]))
+    best = target.maximize(np.where(unknown, -1e6, (ends - low) / (width or 1.0)))
+    return -math.inf if best @ unknown > 1e-9 else float(best @ np.where(unknown, 0.0, ends))

@@ -1,0 +1,253 @@
+"""Two models on the same rows: what the second costs on average, and what it gains at worst."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from anymix.auditing.findings import Audit
+from anymix.auditing.intervals import bounded, mean
+from anymix.auditing.measures import limits
+from anymix.auditing.words import (
+    few_rows,
+    html_table,
+    level,
+    plain,
+    rich_table,
+    short,
+    signed,
+    span,
+)
+from anymix.errors import InputError
+
+Array = NDArray[np.float64]
+
+__all__ = ["Comparison", "compare"]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Model b against model a on the same rows; a difference above 0 says that b loses more.
+
+    Attributes
+    ----------
+    a, b : Audit
+        What was found of the two models.
+    names : tuple of str
+        What to call them.
+
+    Examples
+    --------
+    >>> from anymix import audit
+    >>> a, b = audit(None, [1.0, 3.0], ["x", "y"]), audit(None, [2.5, 2.0], ["x", "y"])
+    >>> compare(a, b).differences, compare(a, b).price, compare(a, b).gain
+    (array([ 1.5, -1. ]), 0.25, 0.5)
+    """
+
+    a: Audit
+    b: Audit
+    names: tuple[str, str]
+
+    @property
+    def domain_names(self) -> tuple[Any, ...]:
+        """The domains of both."""
+        return self.a.domain_names
+
+    @property
+    def differences(self) -> Array:
+        """L_k(b) − L_k(a) for every domain, (p,)."""
+        return self.b.domain_losses - self.a.domain_losses
+
+    @property
+    def difference_kind(self) -> str:
+        """What their intervals are worth: "guaranteed" for 0-1 losses, else "approximate".
+
+        A guarantee for log losses would have to allow for differences of ±36 that nobody has seen,
+        and then thousands of rows tell little.
+        """
+        return "guaranteed" if self.a.loss == self.b.loss == "zero_one" else "approximate"
+
+    @property
+    def difference_intervals(self) -> Array:
+        """Confidence intervals of the differences, each about one domain alone, (p, 2).
+
+        They are of the means of the differences row by row: what is easy or hard for both models
+        cancels, so they are mostly narrower than those of the two losses.
+        """
+        pairs = zip(self.a.row_losses, self.b.row_losses, strict=True)
+        rows = [b - a for a, b in pairs]
+        least, most = self._limits()
+        if self.difference_kind == "guaranteed":
+            return np.array([bounded(d, self.a.confidence, least, most)[1:] for d in rows])
+        unit = float(np.mean(np.abs(np.concatenate(rows))))
+        return np.array([mean(d, self.a.confidence, least, unit, most)[1:] for d in rows])
+
+    def _limits(self) -> tuple[float, float]:
+        """The least and the largest difference that a row can have."""
+        least_a, most_a = limits(self.a.kind, self.a.loss)
+        least_b, most_b = limits(self.b.kind, self.b.loss)
+        return least_b - most_a, most_b - least_a
+
+    @property
+    def price(self) -> float:
+        """What b costs on the rows as they are: its pooled loss less that of a."""
+        return self.b.pooled_loss - self.a.pooled_loss
+
+    @property
+    def gain(self) -> float:
+        """What b gains on the worst mixture: the agnostic loss of a less that of b."""
+        return self.a.agnostic_loss - self.b.agnostic_loss
+
+    def summary(self) -> str:
+        """The comparison in plain language.
+
+        Returns
+        -------
+        str
+        """
+        return " ".join(_sentences(self))
+
+    def to_frame(self) -> Any:
+        """A row for each domain: the losses of a and b, their difference and its interval.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        import pandas as pd
+
+        (first, second), (low, high) = self.names, self.difference_intervals.T
+        losses = {first: self.a.domain_losses, second: self.b.domain_losses}
+        return pd.DataFrame(
+            losses
+            | {"difference": self.differences, "difference_low": low, "difference_high": high},
+            index=pd.Index(list(self.domain_names), name="domain"),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers, strings, lists and dicts only, for JSON; None for what is not finite.
+
+        Returns
+        -------
+        dict
+        """
+        return {
+            "price": self.price,
+            "gain": self.gain,
+            "differences": {
+                str(name): float(d)
+                for name, d in zip(self.domain_names, self.differences, strict=True)
+            },
+            "difference_kind": self.difference_kind,
+            "difference_intervals": {
+                str(name): [plain(end) for end in ends]
+                for name, ends in zip(self.domain_names, self.difference_intervals, strict=True)
+            },
+            "audits": {self.names[0]: self.a.to_dict(), self.names[1]: self.b.to_dict()},
+        }
+
+    def __rich__(self) -> Table:
+        return rich_table(*_cells(self), n_totals=2)
+
+    def _repr_html_(self) -> str:
+        return html_table(*_cells(self), self.summary())
+
+
+def compare(a: Audit, b: Audit, names: tuple[str, str] = ("a", "b")) -> Comparison:
+    """What model b costs on average against a, and what it gains on the worst mixture.
+
+    Parameters
+    ----------
+    a, b : Audit
+        Of the same rows in the same order, with the same loss, Λ and confidence.
+    names : tuple of str
+        What to call the models, two different names.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> from anymix import audit
+    >>> y, d = [1, 0, 1, 1, 1, 0], ["x", "x", "x", "x", "y", "y"]
+    >>> ordinary = audit(y, [1, 0, 1, 1, 0, 1], d)
+    >>> robust = audit(y, [1, 1, 0, 0, 1, 0], d)
+    >>> found = compare(ordinary, robust)
+    >>> found.price.__round__(4), found.gain
+    (0.1667, 0.25)
+    """
+    for name, audited in (("a", a), ("b", b)):
+        if not isinstance(audited, Audit):
+            raise InputError(name, f"is {audited!r}", "give what audit() returned")
+    _check_names(names)
+    pairs = {
+        "domains": (a.domain_names, b.domain_names),
+        "sizes of the domains": (a.sizes.tolist(), b.sizes.tolist()),
+        "losses": (a.loss, b.loss),
+        "mixtures": (a.mixtures, b.mixtures),
+        "confidences": (a.confidence, b.confidence),
+    }
+    for what, (of_a, of_b) in pairs.items():
+        if of_a != of_b:
+            found = f"and the other audit have different {what}: {of_a!r} and {of_b!r}"
+            fix = "audit both models on the same rows, with the same loss and mixtures"
+            raise InputError("a", found, fix)
+    return Comparison(a, b, (names[0], names[1]))
+
+
+def _check_names(names: Any) -> None:
+    if not isinstance(names, tuple | list) or len(names) != 2 or names[0] == names[1]:
+        fix = "give two different names, such as ('old', 'new')"
+        raise InputError("names", f"is {names!r}", fix)
+
+
+def _cells(pair: Comparison) -> tuple[list[str], list[list[str]]]:
+    """Loss of both and their difference, then the first metric of both."""
+    a, b, metric = pair.a, pair.b, next(iter(pair.a.metrics), None)
+    first, second = pair.names
+    heads = ["domain", "rows", f"{a.loss_title} {first}", second, "difference"]
+    losses = [
+        *zip(pair.domain_names, a.domain_losses, b.domain_losses, strict=True),
+        ("all rows", a.pooled_loss, b.pooled_loss),
+        ("worst mixture", a.agnostic_loss, b.agnostic_loss),
+    ]
+    rows = [[str(n), "", short(x), short(y), signed(y - x)] for n, x, y in losses]
+    for row, size in zip(rows, [*a.sizes, a.n_rows], strict=False):
+        row[1] = f"{size:,}"
+    if metric is not None:
+        heads += [f"{metric} {first}", second]
+        for audited in (a, b):
+            values = [*audited.metrics[metric], audited.pooled_metrics[metric], math.nan]
+            for row, value in zip(rows, values, strict=True):
+                row.append(short(value))
+    return heads, rows
+
+
+def _sentences(pair: Comparison) -> Iterator[str]:
+    a, b, (first, second) = pair.a, pair.b, pair.names
+    average, worst = (
+        "more" if difference >= 0 else "less" for difference in (pair.price, -pair.gain)
+    )
+    yield (
+        f"On the rows as they are, the {a.loss_title} of {second} is {short(abs(pair.price))} "
+        f"{average} than that of {first} ({short(b.pooled_loss)} against "
+        f"{short(a.pooled_loss)}); on the worst mixture it is {short(abs(pair.gain))} {worst} "
+        f"({short(b.agnostic_loss)}, {level(b.confidence, b.interval_kinds['agnostic_loss'])} "
+        f"{span(b.agnostic_interval)}, against "
+        f"{short(a.agnostic_loss)}, {span(a.agnostic_interval)})."
+    )
+    k = int(np.argmax(pair.differences))
+    if pair.differences[k] > 0:
+        pays = str(pair.domain_names[k])
+        yield (
+            f"The domain that pays most is {pays!r}: {short(pair.differences[k])} more "
+            f"({level(a.confidence, pair.difference_kind)} {span(pair.difference_intervals[k])})."
+        )
+    yield from few_rows(pair.domain_names, a.sizes)

@@ -1,0 +1,249 @@
+"""What an audit found: every domain's loss and metrics, the worst mixture, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from anymix.auditing.words import (
+    few_rows,
+    html_table,
+    level,
+    mixture_in_words,
+    narrow,
+    plain,
+    rich_table,
+    short,
+    span,
+)
+from anymix.mixtures.sets import MixtureSet
+
+Array = NDArray[np.float64]
+
+__all__ = ["Audit"]
+
+SURENESS = ("exact", "guaranteed", "approximate")  # kinds of intervals, the surest first
+LOSS_TITLES = {
+    "zero_one": "0-1 loss",
+    "log": "log loss",
+    "squared": "half squared error",
+    "absolute": "absolute error",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What `audit` found, domain by domain and for the worst mixture; p domains.
+
+    Attributes
+    ----------
+    domain_names : tuple
+        Labels of the domains, sorted.
+    sizes : ndarray of int, shape (p,)
+        Rows of each domain.
+    n_rows : int
+        Rows of all domains, each counted once.
+    loss : str
+        The name of the loss; `loss_title` is for people.
+    kind : str
+        What was audited: "labels", "probabilities", "values" or "losses".
+    domain_losses : ndarray of shape (p,)
+        The mean loss L_k of each domain.
+    intervals : ndarray of shape (p, 2)
+        Confidence intervals of these, each about one domain alone.
+    row_losses : tuple of ndarray
+        The loss of each row, domain by domain.
+    metrics : dict of str to ndarray of shape (p,)
+        Other measures of each domain; NaN where one is undefined.
+    metric_intervals : dict of str to ndarray of shape (p, 2)
+        Their confidence intervals.
+    pooled_loss : float
+        The mean loss of all rows together.
+    pooled_interval : tuple of float
+        Its confidence interval.
+    pooled_metrics : dict of str to float
+        The metrics of all rows together.
+    mixtures : MixtureSet
+        Λ, the mixtures that were asked about.
+    worst_mixture : ndarray of shape (p,)
+        The λ ∈ Λ of largest loss.
+    agnostic_interval : tuple of float
+        Confidence interval of `agnostic_loss`, max_{λ∈Λ} Σ λ_k L_k, about all domains at once.
+    confidence : float
+        The level of all intervals.
+    interval_kinds : dict of str to str
+        For "loss", "pooled_loss", "agnostic_loss" and each metric: "exact" or "guaranteed", which
+        cover at the level or above, or "approximate".
+    n_empty_cells : int
+        Combinations of `sensitive_features` without a row: nothing is known of them.
+    n_outside : int
+        Rows in no domain, which count in none of the numbers.
+
+    Examples
+    --------
+    >>> from anymix import audit
+    >>> found = audit([1, 0, 1, 1], [1, 1, 1, 0], ["a", "a", "b", "b"])
+    >>> found.sizes, found.pooled_loss, found.metrics["accuracy"]
+    (array([2, 2]), 0.5, array([0.5, 0.5]))
+    """
+
+    domain_names: tuple[Any, ...]
+    sizes: NDArray[np.int64]
+    n_rows: int
+    loss: str
+    kind: str
+    domain_losses: Array
+    intervals: Array
+    row_losses: tuple[Array, ...]
+    metrics: dict[str, Array]
+    metric_intervals: dict[str, Array]
+    pooled_loss: float
+    pooled_interval: tuple[float, float]
+    pooled_metrics: dict[str, float]
+    mixtures: MixtureSet
+    worst_mixture: Array
+    agnostic_interval: tuple[float, float]
+    confidence: float
+    interval_kinds: dict[str, str]
+    n_empty_cells: int
+    n_outside: int
+
+    @property
+    def agnostic_loss(self) -> float:
+        """max_{λ∈Λ} Σ_k λ_k L_k, the loss at `worst_mixture`."""
+        return float(self.worst_mixture @ self.domain_losses)
+
+    @property
+    def loss_title(self) -> str:
+        """The loss's name, for people."""
+        return LOSS_TITLES.get(self.loss, self.loss)
+
+    def summary(self) -> str:
+        """The findings in plain language, a few sentences.
+
+        Returns
+        -------
+        str
+        """
+        return " ".join(_sentences(self))
+
+    def to_frame(self) -> Any:
+        """A row for each domain: its rows, loss, metrics, their intervals, and the worst mixture.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Examples
+        --------
+        >>> from anymix import audit
+        >>> audit([1, 0, 1], [1, 1, 1], ["a", "a", "b"]).to_frame()["loss"].to_dict()
+        {'a': 0.5, 'b': 0.0}
+        """
+        import pandas as pd
+
+        index = pd.Index(list(self.domain_names), name="domain")
+        return pd.DataFrame(dict(_columns(self)), index=index)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers, strings, lists and dicts only, for JSON; None for what is not finite.
+
+        Returns
+        -------
+        dict
+        """
+        return {
+            "loss": self.loss,
+            "kind": self.kind,
+            "confidence": self.confidence,
+            "interval_kinds": dict(self.interval_kinds),
+            "mixtures": repr(self.mixtures),
+            "pooled_loss": plain(self.pooled_loss),
+            "pooled_interval": [plain(end) for end in self.pooled_interval],
+            "pooled_metrics": {name: plain(v) for name, v in self.pooled_metrics.items()},
+            "agnostic_loss": plain(self.agnostic_loss),
+            "agnostic_interval": [plain(end) for end in self.agnostic_interval],
+            "n_empty_cells": self.n_empty_cells,
+            "n_outside": self.n_outside,
+            "domains": [
+                {"domain": str(name)} | {title: plain(v[k]) for title, v in _columns(self)}
+                for k, name in enumerate(self.domain_names)
+            ],
+        }
+
+    def __rich__(self) -> Table:
+        return rich_table(*_cells(self), n_totals=2)
+
+    def _repr_html_(self) -> str:
+        return html_table(*_cells(self), self.summary())
+
+
+def _columns(found: Audit) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Every number of the domains, with its title."""
+    yield "rows", found.sizes
+    measures = {"loss": (found.domain_losses, found.intervals)} | {
+        name: (values, found.metric_intervals[name]) for name, values in found.metrics.items()
+    }
+    for name, (values, ends) in measures.items():
+        yield name, values
+        yield f"{name}_low", ends[:, 0]
+        yield f"{name}_high", ends[:, 1]
+    yield "worst_mixture", found.worst_mixture
+
+
+def _cells(found: Audit) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of the table for people: domains, then all rows, then the worst."""
+    names = list(found.metrics)
+    kinds = [found.interval_kinds[name] for name in ("loss", "pooled_loss", "agnostic_loss")]
+    title = level(found.confidence, max(kinds, key=SURENESS.index))
+    heads = ["domain", "rows", found.loss_title, title]
+    heads += [*(name.replace("_", " ") for name in names), "worst mixture"]
+    rows = [
+        [
+            str(name),
+            f"{found.sizes[k]:,}",
+            short(found.domain_losses[k]),
+            narrow(found.intervals[k]),
+            *(short(found.metrics[m][k]) for m in names),
+            f"{found.worst_mixture[k]:.1%}",
+        ]
+        for k, name in enumerate(found.domain_names)
+    ]
+    pooled = [short(found.pooled_metrics[m]) for m in names]
+    blank = [""] * len(names)
+    all_rows = [short(found.pooled_loss), narrow(found.pooled_interval), *pooled, ""]
+    worst = [short(found.agnostic_loss), narrow(found.agnostic_interval), *blank, ""]
+    rows += [["all rows", f"{found.n_rows:,}", *all_rows], ["worst mixture", "", *worst]]
+    return heads, rows
+
+
+def _sentences(found: Audit) -> Iterator[str]:
+    p, kinds = len(found.sizes), found.interval_kinds
+    losses, names = found.domain_losses, [str(name) for name in found.domain_names]
+    yield (
+        f"{found.n_rows:,} rows in {p} domain{'s' * (p > 1)}: the {found.loss_title} is "
+        f"{short(found.pooled_loss)} on the rows as they are "
+        f"({level(found.confidence, kinds['pooled_loss'])} {span(found.pooled_interval)})."
+    )
+    if p > 1:
+        worst, best = int(np.argmax(losses)), int(np.argmin(losses))
+        yield (
+            f"On the worst mixture it is {short(found.agnostic_loss)} "
+            f"({level(found.confidence, kinds['agnostic_loss'])} {span(found.agnostic_interval)}), "
+            f"reached at {mixture_in_words(found.worst_mixture, names)}."
+        )
+        yield (
+            f"It is largest on {names[worst]!r} ({short(losses[worst])}) and smallest on "
+            f"{names[best]!r} ({short(losses[best])})."
+        )
+    yield from few_rows(names, found.sizes)
+    if found.n_outside:
+        yield f"Rows in no domain, which count nowhere here: {found.n_outside:,}."
+    if found.n_empty_cells:
+        yield f"{found.n_empty_cells} combinations have no row at all: nothing is known of them."
+    yield "Bias inside the data, such as wrong labels, is neither seen nor removed by this."

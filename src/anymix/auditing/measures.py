@@ -1,0 +1,237 @@
+"""What can be measured of some rows: a share, a mean loss, a score, each with its interval.
+
+A measure is asked for some rows and a level, and says what its intervals are worth: "exact",
+"guaranteed" or "approximate". The loss of an audit can do more: it is asked for mixtures of
+domains too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.auditing import intervals
+from anymix.auditing.betting import lowest_mean
+from anymix.auditing.intervals import Estimate
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+__all__ = ["FLOOR", "Loss", "Measure", "RootMeanSquare", "Score", "Share", "limits", "loss_measure"]
+
+FLOOR = float(np.finfo(np.float64).eps)  # of probabilities in log losses
+
+
+class Measure(Protocol):
+    """A number of some rows."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of its intervals: "exact", "guaranteed" or "approximate"."""
+
+    def of(self, rows: Rows, confidence: float) -> Estimate:
+        """The number of these rows, with its interval."""
+
+
+class Loss(Measure, Protocol):
+    """The mean loss of some rows, and of mixtures of domains."""
+
+    @property
+    def most(self) -> float:
+        """The largest loss that a row can have."""
+
+    def mixed(self, parts: list[Rows], mixture: Array, confidence: float) -> Estimate:
+        """Σ λ_k L_k for a mixture λ of domains without common rows."""
+
+    def distance(self, parts: list[Rows], c: Array, confidence: float) -> float:
+        """An upper bound of √(Σ c_k (L̂_k − L_k)²), how far all estimates are off."""
+
+    def ends(self, rows: Rows, confidence: float) -> tuple[float, float]:
+        """An interval for the maximum over many domains: one too high an end spoils that."""
+
+
+def limits(kind: str, loss: str) -> tuple[float, float]:
+    """The least and the largest loss that a row can have.
+
+    Parameters
+    ----------
+    kind : str
+        What was predicted: "labels", "probabilities", "values" or "losses".
+    loss : str
+        The name of the loss.
+
+    Returns
+    -------
+    tuple of float
+        Infinite where there is no limit.
+
+    Examples
+    --------
+    >>> limits("labels", "zero_one"), limits("values", "squared"), limits("losses", "mine")
+    ((0.0, 1.0), (0.0, inf), (-inf, inf))
+    """
+    if loss == "zero_one":
+        return 0.0, 1.0
+    if kind == "losses":
+        return -math.inf, math.inf
+    return 0.0, -math.log(FLOOR) if loss == "log" else math.inf
+
+
+def loss_measure(kind: str, loss: str, losses: Array, pooled: Rows) -> Loss:
+    """The mean loss of some rows.
+
+    Parameters
+    ----------
+    kind : str
+        What was predicted: "labels", "probabilities", "values" or "losses".
+    loss : str
+        The name of the loss.
+    losses : ndarray of shape (n,)
+        The loss of each row.
+    pooled : ndarray of int
+        All rows that count at all.
+
+    Returns
+    -------
+    Loss
+
+    Examples
+    --------
+    >>> losses = loss_measure("labels", "zero_one", np.array([0.0, 1.0, 0.0]), np.arange(3))
+    >>> losses.kind, losses.of(np.array([0, 1]), 0.95).value
+    ('exact', 0.5)
+    """
+    least, most = limits(kind, loss)
+    if most < math.inf:
+        bounded = _BoundedLoss(losses, least, most)
+        return _Errors(Share(losses == 1), bounded) if loss == "zero_one" else bounded
+    known = losses[pooled]
+    smallest = least if least > -math.inf else float(known.min())
+    return _UnboundedLoss(losses, least, smallest, float(np.mean(np.abs(known))))
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """The share of rows in which something is true."""
+
+    hits: NDArray[np.bool_]  # (n,)
+    kind = "exact"
+
+    def of(self, rows: Rows, confidence: float) -> Estimate:
+        """The share of these rows, with its interval."""
+        return intervals.share(self.hits[rows], confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """AUC or calibration error: a number made of what was said and what happened."""
+
+    interval: Callable[[Array, NDArray[np.bool_], float], Estimate]
+    q: Array  # (n,)
+    happened: NDArray[np.bool_]  # (n,)
+    kind = "approximate"
+
+    def of(self, rows: Rows, confidence: float) -> Estimate:
+        """The number of these rows, with its interval."""
+        return self.interval(self.q[rows], self.happened[rows], confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class RootMeanSquare:
+    """√(2 L), L the mean of half squares: the root of its interval, too."""
+
+    half_squares: Measure
+    kind = "approximate"
+
+    def of(self, rows: Rows, confidence: float) -> Estimate:
+        """The root of these rows, with its interval."""
+        found = self.half_squares.of(rows, confidence)
+        return Estimate(*(math.sqrt(2 * end) for end in found))
+
+
+@dataclass(frozen=True, eq=False)
+class _BoundedLoss:
+    """A loss between two limits, so that its intervals are guaranteed."""
+
+    losses: Array  # (n,)
+    least: float
+    most: float
+    kind = "guaranteed"
+
+    def of(self, rows: Rows, confidence: float) -> Estimate:
+        return intervals.bounded(self.losses[rows], confidence, self.least, self.most)
+
+    def mixed(self, parts: list[Rows], mixture: Array, confidence: float) -> Estimate:
+        sizes = [len(rows) for rows in parts]
+        weights = np.repeat(mixture / sizes, sizes)
+        losses = self.losses[np.concatenate(parts)]
+        return intervals.bounded(losses, confidence, self.least, self.most, weights)
+
+    def distance(self, parts: list[Rows], c: Array, confidence: float) -> float:
+        return _distance(self, parts, c, confidence)
+
+    def ends(self, rows: Rows, confidence: float) -> tuple[float, float]:
+        return self.of(rows, confidence)[1:]
+
+
+@dataclass(frozen=True, eq=False)
+class _Errors:
+    """The 0-1 loss: exact for the rows of a domain, guaranteed for a mixture of domains."""
+
+    share: Share
+    bounded: _BoundedLoss
+    kind = "exact"
+    most = 1.0
+
+    def of(self, rows: Rows, confidence: float) -> Estimate:
+        return self.share.of(rows, confidence)
+
+    def mixed(self, parts: list[Rows], mixture: Array, confidence: float) -> Estimate:
+        return self.bounded.mixed(parts, mixture, confidence)
+
+    def distance(self, parts: list[Rows], c: Array, confidence: float) -> float:
+        return _distance(self, parts, c, confidence)
+
+    def ends(self, rows: Rows, confidence: float) -> tuple[float, float]:
+        return self.of(rows, confidence)[1:]
+
+
+def _distance(loss: Measure, parts: list[Rows], c: Array, confidence: float) -> float:
+    """All p intervals hold at once if each fails with a probability of (1 − confidence)/p."""
+    found = np.array([loss.of(rows, 1 - (1 - confidence) / len(parts)) for rows in parts])
+    widths = np.max(np.abs(found[:, 1:] - found[:, :1]), axis=1)
+    return math.sqrt(c @ widths**2)
+
+
+@dataclass(frozen=True, eq=False)
+class _UnboundedLoss:
+    """A loss that may be as large as it likes: its intervals are approximate."""
+
+    losses: Array  # (n,)
+    least: float
+    smallest: float  # the least loss that there can be, or else that was seen
+    unit: float  # the size that a loss usually has
+    kind = "approximate"
+    most = math.inf
+
+    def of(self, rows: Rows, confidence: float) -> Estimate:
+        return intervals.mean(self.losses[rows], confidence, self.least, self.unit)
+
+    def mixed(self, parts: list[Rows], mixture: Array, confidence: float) -> Estimate:
+        losses = [self.losses[rows] for rows in parts]
+        return intervals.mixed(losses, mixture, confidence, self.least, self.unit)
+
+    def distance(self, parts: list[Rows], c: Array, confidence: float) -> float:
+        return intervals.distance([self.losses[rows] for rows in parts], c, confidence)
+
+    def ends(self, rows: Rows, confidence: float) -> tuple[float, float]:
+        """The lower end is guaranteed, if no loss is below the smallest one seen anywhere."""
+        found = self.of(rows, confidence)
+        above = self.losses[rows] - self.smallest
+        careful = self.smallest + lowest_mean(above, (1 - confidence) / 2)
+        return min(found.low, careful), found.high

@@ -1,0 +1,247 @@
+"""What predictions are (labels, probabilities, values or losses), and what to measure of them.
+
+| y_pred                         | is            | loss by default | other measures              |
+|--------------------------------|---------------|-----------------|-----------------------------|
+| strings, booleans, whole       | labels        | zero_one        | accuracy                    |
+| (n, K), or fractions of [0, 1] | probabilities | log             | accuracy, AUC, calibration  |
+| other numbers                  | values        | squared         | MAE, RMSE                   |
+| anything, nothing being true   | losses        | what was given  | none                        |
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anymix.auditing.domains import check_count, count
+from anymix.auditing.measures import FLOOR, Measure, RootMeanSquare, Score, Share, loss_measure
+from anymix.auditing.scores import auc, calibration
+from anymix.errors import InputError
+from anymix.problem.arrays import encode, numbers
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+__all__ = ["Predictions", "read_predictions"]
+
+ROUNDING = 1e-6  # probabilities of a float32 softmax may be this much below 0 or above 1
+KINDS = {"zero_one": "labels", "log": "probabilities", "squared": "values", "absolute": "values"}
+WORDS = "OUST"  # NumPy's kinds of columns with words
+
+
+class Predictions(NamedTuple):
+    """What was predicted, as an audit needs it."""
+
+    kind: str  # "labels", "probabilities", "values" or "losses"
+    loss: str  # its name
+    row_losses: Array  # (n,)
+    measures: dict[str, Measure]  # what there is to measure besides the loss
+
+
+def read_predictions(
+    y_true: Any, y_pred: Any, loss: str | None, classes: ArrayLike | None, pooled: Rows
+) -> Predictions:
+    """What y_pred is, its loss row by row, and what else to measure.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or None
+        What is true; None if y_pred holds losses.
+    y_pred : array-like of shape (n,) or (n, K)
+        Labels, probabilities, values or losses.
+    loss : str or None
+        The name of the loss; None is the one that fits.
+    classes : array-like or None
+        The classes in the order of the columns of y_pred.
+    pooled : ndarray of int
+        All rows that count at all.
+
+    Returns
+    -------
+    Predictions
+
+    Examples
+    --------
+    >>> found = read_predictions(["no", "yes"], [0.5, 0.25], None, None, np.arange(2))
+    >>> found.kind, found.loss, found.row_losses.round(2), list(found.measures)
+    ('probabilities', 'log', array([0.69, 1.39]), ['accuracy', 'auc', 'calibration_error'])
+    """
+    n = count(y_pred)
+    if y_true is None:
+        return _given_losses(y_pred, loss, n)
+    if loss is not None and loss not in KINDS:
+        raise InputError(
+            "loss",
+            f"is {loss!r}",
+            f"give one of {', '.join(map(repr, KINDS))}, or None as truth and the loss of each row "
+            "as prediction",
+        )
+    check_count("y_true", y_true, n)
+    kind = _kind(y_true, y_pred, loss)
+    loss = loss or next(name for name, of in KINDS.items() if of == kind)
+    if kind == "labels":
+        return Predictions(kind, loss, *_of_labels(y_true, y_pred, classes, n))
+    if kind == "values":
+        return Predictions(kind, loss, *_of_values(y_true, y_pred, loss, n, pooled))
+    return Predictions(kind, loss, *_of_probabilities(y_true, y_pred, loss, classes))
+
+
+def _given_losses(y_pred: Any, loss: str | None, n: int) -> Predictions:
+    losses = numbers("y_pred", y_pred, n)
+    loss = loss or ("zero_one" if np.asarray(y_pred).dtype == bool else "loss")
+    other = losses[(losses != 0) & (losses != 1)]
+    if loss == "zero_one" and len(other):
+        found = f"has the loss {other[0]:.4g}, but errors ('zero_one') are 0 or 1"
+        raise InputError("y_pred", found, "give 0 for right and 1 for wrong, or another name")
+    return Predictions("losses", loss, losses, {})
+
+
+def _kind(y_true: Any, y_pred: Any, loss: str | None) -> str:
+    """Whether y_pred holds labels, probabilities or values."""
+    if np.ndim(y_pred) == 2 and np.shape(y_pred)[1] > 1:
+        if loss in ("squared", "absolute"):
+            K = np.shape(y_pred)[1]
+            found = f"is {loss!r}, of values, but there are {K} columns of probabilities"
+            raise InputError("loss", found, "say 'log' or 'zero_one', or predict one column")
+        return "probabilities"
+    if loss in ("squared", "absolute", "log"):
+        return KINDS[loss]
+    pred, true = _fractions("y_pred", y_pred), _fractions("y_true", y_true)
+    if pred is None:
+        return "labels" if true is None or loss == "zero_one" else "values"
+    names, _ = encode("y_true", y_true, count(y_true))
+    K = len(names)
+    if true is None and K <= 2 and _are_probabilities(pred):
+        return "probabilities"
+    if loss == "zero_one" and np.all(np.isin(pred, names)):
+        return "labels"
+    if loss == "zero_one" or (true is None and (K <= 2 or names.dtype.kind in WORDS)):
+        found = f"has values from {_digits(pred.min())} to {_digits(pred.max())}, but"
+        raise InputError(
+            "y_pred",
+            f"{found} what is true has {K} classes",
+            f"give labels, {max(2, K)} columns of probabilities, or ask for the squared loss",
+        )
+    return "values"
+
+
+def _are_probabilities(q: Array) -> bool:
+    return bool(q.min() >= -ROUNDING and q.max() <= 1 + ROUNDING)
+
+
+def _digits(value: float) -> str:
+    """Enough of them to tell a number from 1 where rounding does not explain it."""
+    return f"{value:.7g}"
+
+
+def _fractions(name: str, values: Any) -> Array | None:
+    """The numbers as an array if some are not whole, else None."""
+    array = np.asarray(values)
+    if array.dtype.kind == "O" and all(isinstance(v, float | int) for v in array.ravel()):
+        array = array.astype(np.float64)
+    if array.dtype.kind != "f" or not np.any(array != np.floor(array)):
+        return None
+    return numbers(name, array, len(array))
+
+
+# Labels -----------------------------------------------------------------------------------------
+
+
+def _of_labels(
+    y_true: Any, y_pred: Any, classes: ArrayLike | None, n: int
+) -> tuple[Array, dict[str, Measure]]:
+    (names, truth), (said, pred) = encode("y_true", y_true, n), encode("y_pred", y_pred, n)
+    if (names.dtype.kind in WORDS) != (said.dtype.kind in WORDS):
+        found = f"has labels such as {said.tolist()[0]!r}, the truth such as {names.tolist()[0]!r}"
+        raise InputError("y_pred", found, "give both in the same form")
+    known = names.tolist() if classes is None else np.ravel(classes).tolist()
+    if len(known) > 1 and not set(said.tolist()) & set(known):
+        found = f"has the labels {said.tolist()[:10]}, none of which is a true one ({known[:10]})"
+        raise InputError("y_pred", found, "give both in the same form, or name all classes")
+    hits = names[truth] == said[pred]
+    return np.where(hits, 0.0, 1.0), {"accuracy": Share(hits)}
+
+
+# Probabilities ----------------------------------------------------------------------------------
+
+
+def _of_probabilities(
+    y_true: Any, y_pred: Any, loss: str, classes: ArrayLike | None
+) -> tuple[Array, dict[str, Measure]]:
+    P = _probabilities(y_pred)  # (n, K)
+    n, K = P.shape
+    y = _codes(y_true, n, K, classes)
+    likely = np.argmax(P, axis=1)
+    measures: dict[str, Measure] = {"accuracy": Share(likely == y)}
+    losses = np.where(likely == y, 0.0, 1.0)
+    if loss == "log":
+        losses = 0.0 - np.log(np.maximum(P[np.arange(n), y], FLOOR))  # not -0.0
+    q, happened = (P[:, 1], y == 1) if K == 2 else (P.max(axis=1), likely == y)
+    if K == 2:
+        measures["auc"] = Score(auc, q, happened)
+    measures["calibration_error"] = Score(calibration, q, happened)
+    return losses, measures
+
+
+def _probabilities(y_pred: Any) -> Array:
+    """Of every class, (n, K); a single column is of the second of two."""
+    pred = np.asarray(y_pred)
+    P = np.column_stack([numbers("y_pred", c, len(pred)) for c in pred.reshape(len(pred), -1).T])
+    if P.shape[1] == 1:
+        P = np.column_stack([1 - P[:, 0], P[:, 0]])
+    if not _are_probabilities(P):
+        found = f"has values from {_digits(P.min())} to {_digits(P.max())}, which are no"
+        raise InputError("y_pred", f"{found} probabilities", "give numbers in [0, 1]")
+    P = np.clip(P, 0.0, 1.0)
+    sums = P.sum(axis=1)
+    i = int(np.argmax(np.abs(sums - 1)))
+    if abs(sums[i] - 1) > 0.01:
+        found = f"has a row that adds up to {sums[i]:.4g} (row {i})"
+        fix = "the probabilities of the classes must add up to 1"
+        raise InputError("y_pred", found, fix)
+    return P
+
+
+def _codes(y_true: Any, n: int, K: int, classes: ArrayLike | None) -> NDArray[np.intp]:
+    """The column of y_pred that belongs to each row's class."""
+    names, codes = encode("y_true", y_true, n)
+    known = names.tolist() if classes is None else np.ravel(classes).tolist()
+    if classes is None and len(known) < K and _counted_from_0(names, K):
+        known = list(range(K))
+    place = {name: k for k, name in enumerate(known)}
+    if len(place) != K or any(name not in place for name in names.tolist()):
+        said = "is needed" if classes is None else f"is {known[:10]}"
+        found = f"{said}: those that are true are {names.tolist()[:10]}, but there are"
+        raise InputError(
+            "classes",
+            f"{found} probabilities of {K}",
+            f"name all {K}, in the order of the columns",
+        )
+    return np.array([place[name] for name in names.tolist()])[codes]
+
+
+def _counted_from_0(names: NDArray[Any], K: int) -> bool:
+    """Whether the classes are 0, …, K − 1 (or False and True): without a 0 they may start at 1."""
+    if names.dtype.kind == "b":
+        return K == 2
+    return 0 in names.tolist() and set(names.tolist()) <= set(range(K))
+
+
+# Values -----------------------------------------------------------------------------------------
+
+
+def _of_values(
+    y_true: Any, y_pred: Any, loss: str, n: int, pooled: Rows
+) -> tuple[Array, dict[str, Measure]]:
+    error = numbers("y_pred", y_pred, n) - numbers("y_true", y_true, n)
+    if np.abs(error).max() > 1e150:
+        found = f"differs from what is true by up to {np.abs(error).max():.0e}, whose square is no"
+        raise InputError("y_pred", f"{found} number", "divide both by it")
+    absolute, half_squares = np.abs(error), error**2 / 2
+    measures: dict[str, Measure] = {
+        "mae": loss_measure("values", "absolute", absolute, pooled),
+        "rmse": RootMeanSquare(loss_measure("values", "squared", half_squares, pooled)),
+    }
+    return absolute if loss == "absolute" else half_squares, measures

@@ -1,0 +1,108 @@
+"""Numbers, intervals and tables of audits, as people read them."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+__all__ = [
+    "FEW_ROWS",
+    "few_rows",
+    "html_table",
+    "level",
+    "mixture_in_words",
+    "narrow",
+    "plain",
+    "rich_table",
+    "short",
+    "signed",
+    "span",
+]
+
+FEW_ROWS = 30  # domains below it are named in the summary
+
+
+def short(value: float, digits: int = 4) -> str:
+    """A number of a loss, whatever its unit; a dash for NaN."""
+    if math.isnan(value):
+        return "-"
+    usual = value == 0 or math.isinf(value) or 0.5 * 10**-digits <= abs(value) < 1000
+    return f"{value:.{digits}f}" if usual else f"{value:.{digits}g}"
+
+
+def signed(value: float) -> str:
+    """A difference, with its sign."""
+    return short(value) if value < 0 else f"+{short(value)}"
+
+
+def span(ends: Iterable[float]) -> str:
+    """An interval in a sentence, '0.1000 to 0.2000'."""
+    low, high = ends
+    return f"{short(low)} to {short(high)}"
+
+
+def narrow(ends: Iterable[float]) -> str:
+    """An interval in a table, '0.100–0.200'."""
+    low, high = ends
+    return f"{short(low, 3)}–{short(high, 3)}"
+
+
+def level(confidence: float, kind: str) -> str:
+    """'95% interval (approximate)': what is claimed of an interval, and how surely."""
+    return f"{100 * confidence:.4g}% interval ({kind})"
+
+
+def plain(value: Any) -> float | int | None:
+    """A number as JSON has it; None for what is not finite."""
+    if isinstance(value, int | np.integer):
+        return int(value)
+    return float(value) if math.isfinite(value) else None
+
+
+def mixture_in_words(mixture: NDArray[np.float64], names: Sequence[Any]) -> str:
+    """'70% 'a', 30% 'b'': the largest shares of a mixture, at most three of them."""
+    order = np.argsort(-mixture, kind="stable")
+    shown = [f"{mixture[k]:.0%} {str(names[k])!r}" for k in order[:3] if mixture[k] >= 0.005]
+    rest = float(1 - mixture[order[: len(shown)]].sum())
+    return ", ".join(shown) + (f" and {rest:.0%} others" if rest >= 0.005 else "")
+
+
+def few_rows(names: Sequence[Any], sizes: NDArray[np.int64]) -> Iterator[str]:
+    """A sentence that names the domains of which little is known, if there are some."""
+    few = np.flatnonzero(sizes < FEW_ROWS)
+    named = [f"{str(names[k])!r} ({sizes[k]})" for k in few[:10]]
+    if named:
+        rest = f" and {len(few) - 10} more" if len(few) > 10 else ""
+        yield f"Few rows, so little is known: {', '.join(named)}{rest}."
+
+
+def rich_table(heads: list[str], rows: list[list[str]], n_totals: int) -> Table:
+    """A table for the terminal; a line before the last rows, which are totals."""
+    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
+    for j, head in enumerate(heads):
+        table.add_column(head, justify="right" if j else "left", overflow="fold")
+    for i, row in enumerate(rows):
+        last_domain = i == len(rows) - n_totals - 1
+        table.add_row(*(Text(cell) for cell in row), end_section=last_domain)
+    return table
+
+
+def html_table(heads: list[str], rows: list[list[str]], summary: str) -> str:
+    """A table for notebooks, with the summary below it."""
+    head = "".join(f"<th scope='col'>{html.escape(cell)}</th>" for cell in heads)
+    body = "".join(
+        f"<tr><th scope='row'>{html.escape(name)}</th>"
+        + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
+        + "</tr>"
+        for name, *cells in rows
+    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"{table}<p>{html.escape(summary)}</p>"
