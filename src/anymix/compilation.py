@@ -66,7 +66,7 @@ def _compiled(function: Function, **options: Any) -> Function:
             "there is no folder to keep compiled code in, so every process compiles it again: set "
             "NUMBA_CACHE_DIR to one that can be written",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=1,  # one place for all functions, so it is shown once
         )
     return cast(Function, dispatcher)
 
