@@ -25,6 +25,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from anymix.solvers.compiled.compilation import fast, inline, jit, part
 from anymix.solvers.compiled.trees import (
     Entropic,
     Euclidean,
@@ -32,11 +33,8 @@ from anymix.solvers.compiled.trees import (
     entropic_step,
     euclidean_draw,
     euclidean_step,
-    fast,
-    inline,
-    jit,
-    part,
     project_simplex,
+    two_sum,
 )
 
 Array = NDArray[np.float64]
@@ -132,7 +130,7 @@ class Dense(NamedTuple):
 
     mixture: Array
     logarithm: Array
-    running: Array  # sum of λ
+    running: Array  # sum of λ; during a step, what rounding has taken from λ
     total: Array
     gradient: Array
     previous: Array  # δ_λ of the last step
@@ -367,8 +365,8 @@ def model_slopes(
 def mixture_entries(
     rules: Rules, data: Data, chosen: Choice, step: Step, w: Array, scale: float, size: float
 ) -> bool:
-    """The entries of δ_λ, less the offsets; whether steps of this size are finite."""
-    m, b, finite = len(step.entries) // 2, rules.mixture_batch, True
+    """The entries of δ_λ, less the offsets; whether a step of this size is finite."""
+    m, b, reach = len(step.entries) // 2, rules.mixture_batch, 0.0
     rows_each, c = (1, len(data.offsets) / b) if rules.uniform else (b, 1.0)
     for j in range(m):
         total = 0.0
@@ -380,8 +378,8 @@ def mixture_entries(
             else:
                 total += value(rules, step.scores[0], data.y[i])
         step.entries[j] = (total / rows_each - data.offsets[chosen.domains[j]]) * c
-        finite &= math.isfinite(size * (2 * step.entries[j] - step.entries[m + j]))
-    return finite
+        reach += size * (2 * abs(step.entries[j]) + abs(step.entries[m + j]))
+    return math.isfinite(reach)  # so is any sum of moves
 
 
 @inline
@@ -628,11 +626,11 @@ def dense_step(rules: Rules, chosen: Choice, step: Step, dense: Dense, size: flo
         if rules.entropic:
             log[k] += move
         else:
-            lam[k] += move
+            dense.running[k] = two_sum(lam, k, move)
     if rules.entropic:
         log_softmax(log, lam)
     else:
-        project_simplex(lam, len(lam))
+        project_simplex(lam, dense.running, len(lam))
     for k in range(len(lam)):
         dense.total[k] += lam[k]
 

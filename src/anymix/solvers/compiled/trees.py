@@ -19,50 +19,20 @@ rounding can be felt.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from anymix.solvers.compiled.compilation import fast, inline, jit, part
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
-WITHIN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 WIDTH = 8  # children of a node
 N_LOW, NEXT, REST, N_REST = 0, 1, 2, 3  # columns of Euclidean.node
 TAU, THETA, TIME = 0, 1, 2  # places in Euclidean.clock
-
-
-def jit(function: Function) -> Function:
-    """Compiled at the first call and kept on disk; other threads run meanwhile.
-
-    Nothing is allocated in compiled code, so references to arrays need not be counted (`_nrt`):
-    that would take longer than the steps.
-    """
-    return cast(Function, njit(**OPTIONS)(function))
-
-
-def part(function: Function) -> Function:
-    """As `jit`, for functions that only compiled ones call."""
-    return cast(Function, njit(**OPTIONS, **WITHIN)(function))
-
-
-def inline(function: Function) -> Function:
-    """As `part`, copied to where it is called."""
-    return cast(Function, njit(**OPTIONS, **WITHIN, forceinline=True)(function))
-
-
-def fast(function: Function) -> Function:
-    """As `inline`, and numbers may be added up in any order."""
-    rounding = {"reassoc", "contract", "nsz"}
-    options: dict[str, Any] = {**OPTIONS, **WITHIN, "forceinline": True, "fastmath": rounding}
-    return cast(Function, njit(**options)(function))
 
 
 class Euclidean(NamedTuple):
@@ -176,10 +146,10 @@ def euclidean_draw(tree: Euclidean, u: float) -> int:
 @jit
 def euclidean_step(tree: Euclidean, domains: Integers, moves: Array, n: int) -> None:
     """λ ← Π(λ + moves), the moves being n numbers at the given domains."""
-    largest = 0.0
+    reach = 0.0
     for j in range(n):
-        largest = max(largest, abs(moves[j]))
-    if n > 1 and largest > 64:
+        reach += abs(moves[j])
+    if n > 1 and reach > 64:
         _long_step(tree, domains, moves, n)
         return
     for j in range(n):
@@ -189,7 +159,10 @@ def euclidean_step(tree: Euclidean, domains: Integers, moves: Array, n: int) -> 
     tree.clock[TAU] = tau
     tree.clock[THETA] += tau
     tree.clock[TIME] += 1
-    if abs(tau) * max(16.0, tree.node[len(tree.node) - 1, N_REST]) > 4096:
+    # The larger τ, the fewer digits are left for λ_k = a_k − τ. So begin again at τ = 0 before it
+    # is large, and as often as costs next to nothing a step.
+    far = abs(tau) * max(16.0, tree.node[len(tree.node) - 1, N_REST]) > 4096
+    if far or tree.clock[TIME] > 64 + 8 * len(tree.total):
         euclidean_rebase(tree)
 
 
@@ -207,27 +180,29 @@ def _move(tree: Euclidean, k: int, delta: float) -> None:
 
 @part
 def _project(tree: Euclidean) -> float:
-    """The τ with Σ max(a − τ, 0) = 1; all a below it are raised to it."""
-    p, root = tree.first[1], len(tree.node) - 1
-    before, more = -np.inf, 0.0
-    while True:
+    """The τ with Σ max(a − τ, 0) = 1; all a below it are raised to it.
+
+    A turn either finds τ or makes the lowest equal to the next to lowest. At most p values differ,
+    so p turns are enough.
+    """
+    p, root, tau = tree.first[1], len(tree.node) - 1, 0.0
+    for _ in range(p):
         low, n_low, following = tree.low[p + root], tree.node[root, N_LOW], tree.node[root, NEXT]
         rest, n_rest = tree.node[root, REST], tree.node[root, N_REST]
         tau = (rest + n_low * low - 1) / p
         if tau <= low or n_rest == 0:
-            return float(tau)
-        tau = (rest - 1) / n_rest  # the lowest are out
+            break
+        tau = max((rest - 1) / n_rest, low)  # the lowest are out
         if tau <= following:
             _raise(tree, tau)
-            return float(tau)
-        more = 2 * more + 1e-16 * abs(following) if low <= before else 0.0  # rounding held
-        before = low
-        _raise(tree, min(following + more, tau))  # the next to lowest join them
+            break
+        _raise(tree, following)  # the next to lowest join them
+    return float(tau)
 
 
 @part
 def _raise(tree: Euclidean, x: float) -> None:
-    """a ← max(a, x); x is above the lowest."""
+    """a ← max(a, x); x is not below the lowest."""
     first, stack = tree.first, tree.stack
     root, n = len(tree.low) - 1, 0
     if x < tree.node[root - first[1], NEXT]:
@@ -327,31 +302,63 @@ def _long_step(tree: Euclidean, domains: Integers, moves: Array, n: int) -> None
     p = len(tree.total)
     euclidean_rebase(tree)
     for j in range(n):
-        tree.low[domains[j]] += moves[j]
-    project_simplex(tree.low, p)
+        tree.drag[domains[j]] += two_sum(tree.low, domains[j], moves[j])
+    project_simplex(tree.low, tree.drag, p)
     for k in range(p):
         tree.total[k] += tree.low[k]
+        tree.drag[k] = 0
     gather_all(tree)
 
 
+@inline
+def two_sum(v: Array, k: int, x: float) -> float:
+    """v_k ← v_k + x; returns what rounding has taken from the sum, exactly (Knuth)."""
+    before, v[k] = v[k], v[k] + x
+    added = v[k] - before
+    return float((before - (v[k] - added)) + (x - added))
+
+
 @part
-def project_simplex(v: Array, p: int) -> None:
-    """v ← max(v − τ, 0) with Σ = 1, for p numbers: those under τ leave, and τ rises (Michelot)."""
+def project_simplex(v: Array, lost: Array, p: int) -> None:
+    """v ← max(v + lost − τ, 0) with Σ = 1, for p numbers and what their rounding has lost.
+
+    Those under τ leave and τ rises, until none leaves (Michelot, 1986). At a tie, rounding may let
+    some come back and leave again for ever; so the loop goes on only while fewer are left.
+    """
     top = v[0]
     for k in range(1, p):
         top = max(top, v[k])
-    n, tau = 0, -np.inf
-    while True:
-        above, n_above = 0.0, 0
-        for k in range(p):
-            if v[k] - top > tau:  # exact near the top, where λ lives
-                above += v[k] - top
-                n_above += 1
-        if n_above == n:
-            break
-        n, tau = n_above, (above - 1) / n_above
     for k in range(p):
-        v[k] = max(v[k] - top - tau, 0.0)
+        v[k] = (v[k] - top) + lost[k]  # no digit is lost near the top, where λ lives
+    n, tau = p + 1, max((sum_all(v, p) - 1) / p, -2.0)  # λ ≤ 1, so τ > −2
+    total, n_above = lower(v, p, tau)
+    while n_above < n:
+        n = n_above
+        total, n_above = lower(v, p, (total - 1) / n)
+    tau = (total - 1) / n_above  # what rounding has left
+    for k in range(p):
+        v[k] = max(v[k] - tau, 0.0)
+
+
+@fast
+def sum_all(v: Array, p: int) -> float:
+    """The sum of p numbers."""
+    total = 0.0
+    for k in range(p):
+        total += v[k]
+    return total
+
+
+@fast
+def lower(v: Array, p: int, tau: float) -> tuple[float, int]:
+    """v ← v − τ; the sum and the number of those above 0."""
+    total, n = 0.0, 0
+    for k in range(p):
+        v[k] -= tau
+        above = v[k] > 0
+        total += v[k] if above else 0.0  # not `if above:`, which takes five times as long
+        n += above
+    return total, n
 
 
 # -- λ_k = s_k / Σs ----------------------------------------------------------------------------
