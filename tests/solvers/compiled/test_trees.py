@@ -24,7 +24,7 @@ def python(*arguments: str, timeout: float = 600) -> str:
 
 
 def exact_paths(steps: int, seed: int, timeout: float) -> dict[str, Any]:
-    script = Path(__file__).with_name("exact_paths.py")
+    script = Path(__file__).parents[2] / "exact_paths.py"
     found: dict[str, Any] = json.loads(python(str(script), str(steps), str(seed), timeout=timeout))
     return found
 

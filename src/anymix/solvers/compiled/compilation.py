@@ -2,7 +2,7 @@
 
 Numba compares a compiled function with its own file only, though it holds the code of all that it
 calls: a mended `trees.py` would leave the old code of `kernels.advance` in use. Here the name of
-the file on disk says what it was compiled from: all `SOURCES` and the version of Numba. A change of
+the file on disk says what it was compiled from: all `sources` and the version of Numba. A change of
 any of them asks for a name that is not there yet, and the next file to be written takes away those
 of other sources.
 
@@ -26,13 +26,6 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# All that holds compiled code, and the version of anymix.
-SOURCES = (
-    "__init__.py",
-    "solvers/compiled/compilation.py",
-    "solvers/compiled/kernels.py",
-    "solvers/compiled/trees.py",
-)
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 WITHIN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
@@ -76,14 +69,24 @@ def _compiled(function: Function, **options: Any) -> Function:
     return cast(Function, dispatcher)
 
 
+def sources(package: Traversable) -> list[str]:
+    """All that compiled code is made of: the version of anymix, and every file of this folder."""
+    folder = package.joinpath("solvers").joinpath("compiled")
+    found = folder.iterdir() if folder.is_dir() else iter(())
+    names = sorted(file.name for file in found if file.name.endswith(".py"))
+    return ["__init__.py", *(f"solvers/compiled/{name}" for name in names)]
+
+
 def stamp(package: Traversable) -> str:
     """A short name for the sources in a folder or in a zip file.
 
     A frozen program has no source files; there the stamp that Numba writes inside has to do.
     """
     digest = sha256()
-    for source in map(package.joinpath, SOURCES):
-        digest.update(source.read_bytes() if source.is_file() else b"")
+    for name in sources(package):
+        source = package.joinpath(name)
+        text = source.read_bytes() if source.is_file() else b""
+        digest.update(f"{name} {len(text)} ".encode() + text)
     return digest.hexdigest()[:16]
 
 
