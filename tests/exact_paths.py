@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anymix as ax
-from anymix.solvers.compiled import trees
+from anymix.solvers.compiled.euclidean_tree import euclidean, euclidean_read, euclidean_step
 from anymix.solvers.samplers import EveryDomain, PerDomain, UniformDomain, Weighted
 from anymix.solvers.stochastic import Iterate, optimistic_afl, stochastic_afl
 
@@ -126,12 +126,12 @@ def errors(found: Array, wanted: Array) -> tuple[float, float]:
 def walk(rng: Generator, p: int, steps: int) -> Errors:
     """The errors of a walk."""
     lam, n = start(rng, p), int(rng.integers(1, 5))
-    tree, path = trees.euclidean(lam, np.zeros(p)), EuclideanPath(lam)
+    tree, path = euclidean(lam, np.zeros(p)), EuclideanPath(lam)
     for move in moves(rng, (steps, n)):
         domains = rng.integers(p, size=n)
-        trees.euclidean_step(tree, domains, move, n)
+        euclidean_step(tree, domains, move, n)
         path.step(domains, move)
-        yield errors(trees.euclidean_read(tree)[0], path.mixture())
+        yield errors(euclidean_read(tree)[0], path.mixture())
 
 
 # -- runs --------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def shifted(x: float) -> float:
     return x + SHIFT
 """
 PROBE = """
-from anymix.solvers.compiled.trees import shifted
+from anymix.solvers.compiled.euclidean_tree import shifted
 
 
 @jit
@@ -111,15 +111,15 @@ print(probe(1.0), sum(probe.stats.cache_hits.values()))
 
 
 def test_a_change_in_another_file_takes_effect(package: Path, tmp_path: Path) -> None:
-    """`kernels` holds compiled code of `trees`. What was compiled before is removed."""
+    """`kernels` holds compiled code of the tree. What was compiled before is removed."""
     compiled = package / "solvers" / "compiled"
-    append(compiled / "trees.py", SHIFTED)
+    append(compiled / "euclidean_tree.py", SHIFTED)
     append(compiled / "kernels.py", PROBE)
     folder = tmp_path / "cache"
     assert python(package, CALL, str(folder)) == "2.0 0"
     assert python(package, CALL, str(folder)) == "2.0 1"  # from the disk
     before = set(folder.rglob("kernels.probe*"))
-    change(compiled / "trees.py", "SHIFT = 1.0", "SHIFT = 41.0")
+    change(compiled / "euclidean_tree.py", "SHIFT = 1.0", "SHIFT = 41.0")
     assert python(package, CALL, str(folder)) == "42.0 0"
     after = set(folder.rglob("kernels.probe*"))
     assert len(before) == len(after) == 2  # an index and the code
@@ -142,7 +142,7 @@ def test_a_mended_projection_takes_effect(package: Path) -> None:
     assert python(package, RUN, "") == python(package, RUN, "") == "[0.6 0.3 0.1]"
     compiled = package / "solvers" / "compiled"
     assert list((compiled / "__pycache__").glob("kernels.advance*.nbc"))
-    change(compiled / "trees.py", "v[k] = max(v[k] - tau, 0.0)", "v[k] = (k + 1.0) / 6")
+    change(compiled / "simplex.py", "v[k] = max(v[k] - tau, 0.0)", "v[k] = (k + 1.0) / 6")
     assert python(package, RUN, "") == "[0.167 0.333 0.5  ]"
 
 

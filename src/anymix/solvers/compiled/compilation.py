@@ -1,7 +1,7 @@
 """How the kernels are compiled by Numba, and kept on disk until a source of theirs changes.
 
 Numba compares a compiled function with its own file only, though it holds the code of all that it
-calls: a mended `trees.py` would leave the old code of `kernels.advance` in use. Here the name of
+calls: a mended `simplex.py` would leave the old code of `kernels.advance` in use. Here the name of
 the file on disk says what it was compiled from: all `sources` and the version of Numba. A change of
 any of them asks for a name that is not there yet, and the next file to be written takes away those
 of other sources.

@@ -15,9 +15,10 @@ from scipy import sparse
 
 from anymix.mixtures.sets import Point
 from anymix.problem.losses import CrossEntropy, Hinge
-from anymix.solvers.compiled import kernels, trees
-from anymix.solvers.compiled.kernels import Choice, Data, Dense, Lazy, Plain, Rules, Step
-from anymix.solvers.compiled.trees import Entropic, Euclidean
+from anymix.solvers.compiled import kernels, records
+from anymix.solvers.compiled.entropic_tree import Entropic, entropic, entropic_read
+from anymix.solvers.compiled.euclidean_tree import Euclidean, euclidean, euclidean_read
+from anymix.solvers.compiled.records import Choice, Data, Dense, Lazy, Plain, Rules, Step
 from anymix.solvers.optimizers import SGD, Adagrad, Adam, Momentum, Optimizer
 from anymix.solvers.samplers import DomainRows, UniformDomain, Weighted
 from anymix.solvers.stochastic import Constant, Game, Run
@@ -88,7 +89,7 @@ class CompiledRun:
             return self.plain.w.copy()
         assert self.lazy is not None
         w, d = self.lazy.v.copy(), self.data.d
-        w[:d] *= self.lazy.numbers[kernels.SCALE]
+        w[:d] *= self.lazy.numbers[records.SCALE]
         return w
 
     def _total(self) -> Array:
@@ -97,7 +98,7 @@ class CompiledRun:
             return self.plain.total.copy()
         assert self.lazy is not None
         total, v, d = self.lazy.total.copy(), self.lazy.v, self.data.d
-        total[:d] += self.lazy.numbers[kernels.SUM] * v[:d] - self.lazy.drag[:d]
+        total[:d] += self.lazy.numbers[records.SUM] * v[:d] - self.lazy.drag[:d]
         return total
 
     def _last_gradient(self) -> Array:
@@ -114,10 +115,10 @@ class CompiledRun:
         previous: Array = np.zeros(p)
         np.add.at(previous, self.chosen.domains[:m], self.step.entries[:m])
         if self.euclidean is not None:
-            mixture, total = trees.euclidean_read(self.euclidean)
+            mixture, total = euclidean_read(self.euclidean)
             return {"mixture": mixture, "total": total, "previous": previous, "n_steps": t}
         if self.entropic is not None:
-            mixture, logarithm, total = trees.entropic_read(self.entropic)
+            mixture, logarithm, total = entropic_read(self.entropic)
         else:
             assert self.dense is not None
             mixture, logarithm, total = self.dense.mixture, self.dense.logarithm, self.dense.total
@@ -180,10 +181,10 @@ def _is_uniform(game: Game) -> bool:
 
 def _rules(game: Game) -> Rules:
     problem, rule, p = game.problem, game.optimizer, game.problem.n_domains
-    losses = {CrossEntropy: kernels.LOG, Hinge: kernels.HINGE}
-    loss = losses.get(type(problem.loss), kernels.HUBER)
+    losses = {CrossEntropy: records.LOG, Hinge: records.HINGE}
+    loss = losses.get(type(problem.loss), records.HUBER)
     return Rules(
-        loss=loss if problem.n_scores == 1 else kernels.SOFTMAX,
+        loss=loss if problem.n_scores == 1 else records.SOFTMAX,
         huber=float(getattr(problem.loss, "delta", math.inf)),
         weighted=_is_weighted(game),
         batch=_n_rows(game) // (1 if _is_weighted(game) else p),
@@ -253,7 +254,7 @@ def _step(game: Game, run: Run, last: Array) -> Step:
         entries=entries,
         moves=np.zeros(2 * m),
         scores=np.zeros(K),
-        past=np.array([kernels.NOTHING if run.previous is None else kernels.VECTORS]),
+        past=np.array([records.NOTHING if run.previous is None else records.VECTORS]),
     )
 
 
@@ -301,8 +302,8 @@ def _mixture(game: Game, state: dict[str, Any]) -> Mixture:
     few = _is_weighted(game) and _is_uniform(game) and game.objective.mu == 0
     if few and type(game.objective.mixtures) is not Point:
         if log is None:
-            return None, trees.euclidean(lam, total), None
-        return None, None, trees.entropic(log, total)
+            return None, euclidean(lam, total), None
+        return None, None, entropic(log, total)
     dense = Dense(
         mixture=lam,
         logarithm=np.zeros_like(lam) if log is None else log,

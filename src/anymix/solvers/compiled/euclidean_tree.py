@@ -1,36 +1,33 @@
 """λ on the simplex in O(log p) a step: draw a domain from λ, move an entry, project exactly.
 
-Both trees have 8 children a node, whose numbers are recomputed from below after every change, so
-that rounding does not pile up; a change of λ as a whole is one number.
+The tree has 8 children a node, whose numbers are recomputed from below after every change, so that
+rounding does not pile up; a change of λ as a whole is one number.
 
-`Euclidean` keeps λ_k = a_k − τ ≥ 0. After a move, the projection takes the τ at which Σλ = 1 and
-raises every a_k < τ to τ. Raising all that is below x to x concerns only the lowest values, and
-costs O(log p) amortised if every node knows its lowest value and the next to lowest ("segment tree
+It keeps λ_k = a_k − τ ≥ 0. After a move, the projection takes the τ at which Σλ = 1 and raises
+every a_k < τ to τ. Raising all that is below x to x concerns only the lowest values, and costs
+O(log p) amortised if every node knows its lowest value and the next to lowest ("segment tree
 beats"). The entries at 0 are equal and lowest, so they rise together when τ falls.
 
-`Entropic` keeps λ_k = s_k / Σs with s_k = e^{g_k}: a tree of sums.
-
 The totals over time for λ^A are lazy too. With Θ = τ_1 + … + τ_t the total of entry k is
-U_k + a_k t − Θ, and a change of a_k by Δ leaves it as it is if U_k falls by Δ t. In the same way
-U_k + s_k Ψ with Ψ = Σ_t 1/Σs. Now and then all is brought back to τ = 0 or Σs = 1 in O(p), before
-rounding can be felt.
+U_k + a_k t − Θ, and a change of a_k by Δ leaves it as it is if U_k falls by Δ t. Now and then all
+is brought back to τ = 0 in O(p), before rounding can be felt.
 """
 
 from __future__ import annotations
 
-import math
 from copy import deepcopy
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.solvers.compiled.compilation import fast, inline, jit, part
+from anymix.solvers.compiled.compilation import jit, part
+from anymix.solvers.compiled.places import WIDTH, levels, lines
+from anymix.solvers.compiled.simplex import project_simplex, two_sum
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-WIDTH = 8  # children of a node
 N_LOW, NEXT, REST, N_REST = 0, 1, 2, 3  # columns of Euclidean.node
 TAU, THETA, TIME = 0, 1, 2  # places in Euclidean.clock
 
@@ -50,23 +47,12 @@ class Euclidean(NamedTuple):
     stack: Integers  # scratch
 
 
-class Entropic(NamedTuple):
-    """λ_k = s_k / Σs, in the same places."""
-
-    weight: Array  # (p + nodes,): s_k, or their sum under a node
-    log: Array  # (p,): g_k
-    drag: Array  # (p,): U_k
-    first: Integers  # (levels + 1,)
-    psi: Array  # (1,)
-    total: Array  # (p,): Σλ up to the last time that Σs was 1
-
-
 def euclidean(mixture: Array, total: Array) -> Euclidean:
     """The tree of λ = mixture (p,), with total = Σλ so far."""
-    p, first = len(mixture), _levels(len(mixture))
-    low, drag = _lines(first[-1]), _lines(first[-1])
+    p, first = len(mixture), levels(len(mixture))
+    low, drag = lines(first[-1]), lines(first[-1])
     low[:p] = mixture
-    node, stack = _lines(4 * (first[-1] - p)), np.empty((WIDTH * len(first), 2), dtype=np.int64)
+    node, stack = lines(4 * (first[-1] - p)), np.empty((WIDTH * len(first), 2), dtype=np.int64)
     tree = Euclidean(low, drag, node.reshape(-1, 4), first, np.zeros(3), total.copy(), stack)
     gather_all(tree)
     return tree
@@ -77,40 +63,6 @@ def euclidean_read(tree: Euclidean) -> tuple[Array, Array]:
     copy: Euclidean = deepcopy(tree)
     euclidean_rebase(copy)
     return copy.low[: len(copy.total)], copy.total
-
-
-def entropic(logarithm: Array, total: Array) -> Entropic:
-    """The tree of λ = exp(logarithm) (p,), with total = Σλ so far."""
-    p, first = len(logarithm), _levels(len(logarithm))
-    weight, drag = _lines(first[-1]), np.zeros(p)
-    tree = Entropic(weight, logarithm.copy(), drag, first, np.zeros(1), total.copy())
-    entropic_rebase(tree)
-    return tree
-
-
-def entropic_read(tree: Entropic) -> tuple[Array, Array, Array]:
-    """λ, log λ and Σλ over all steps; the tree stays as it is."""
-    copy: Entropic = deepcopy(tree)
-    entropic_rebase(copy)
-    return copy.weight[: len(copy.log)], copy.log, copy.total
-
-
-def _lines(n: int) -> Array:
-    """n zeros from the start of a cache line of 64 bytes, which 8 children fill."""
-    room = np.zeros(n + 7)
-    start = -(room.ctypes.data // 8) % 8
-    return room[start : start + n]
-
-
-def _levels(p: int) -> Integers:
-    """0, p, …: level 0 is the entries, the last one the root."""
-    sizes = [p, -(-p // WIDTH)]
-    while sizes[-1] > 1:
-        sizes.append(-(-sizes[-1] // WIDTH))
-    return np.cumsum([0, *sizes], dtype=np.int64)
-
-
-# -- λ_k = a_k − τ -----------------------------------------------------------------------------
 
 
 @part
@@ -308,130 +260,3 @@ def _long_step(tree: Euclidean, domains: Integers, moves: Array, n: int) -> None
         tree.total[k] += tree.low[k]
         tree.drag[k] = 0
     gather_all(tree)
-
-
-@inline
-def two_sum(v: Array, k: int, x: float) -> float:
-    """v_k ← v_k + x; returns what rounding has taken from the sum, exactly (Knuth)."""
-    before, v[k] = v[k], v[k] + x
-    added = v[k] - before
-    return float((before - (v[k] - added)) + (x - added))
-
-
-@part
-def project_simplex(v: Array, lost: Array, p: int) -> None:
-    """v ← max(v + lost − τ, 0) with Σ = 1, for p numbers and what their rounding has lost.
-
-    Those under τ leave and τ rises, until none leaves (Michelot, 1986). At a tie, rounding may let
-    some come back and leave again for ever; so the loop goes on only while fewer are left.
-    """
-    top = v[0]
-    for k in range(1, p):
-        top = max(top, v[k])
-    for k in range(p):
-        v[k] = (v[k] - top) + lost[k]  # no digit is lost near the top, where λ lives
-    n, tau = p + 1, max((sum_all(v, p) - 1) / p, -2.0)  # λ ≤ 1, so τ > −2
-    total, n_above = lower(v, p, tau)
-    while n_above < n:
-        n = n_above
-        total, n_above = lower(v, p, (total - 1) / n)
-    tau = (total - 1) / n_above  # what rounding has left
-    for k in range(p):
-        v[k] = max(v[k] - tau, 0.0)
-
-
-@fast
-def sum_all(v: Array, p: int) -> float:
-    """The sum of p numbers."""
-    total = 0.0
-    for k in range(p):
-        total += v[k]
-    return total
-
-
-@fast
-def lower(v: Array, p: int, tau: float) -> tuple[float, int]:
-    """v ← v − τ; the sum and the number of those above 0."""
-    total, n = 0.0, 0
-    for k in range(p):
-        v[k] -= tau
-        above = v[k] > 0
-        total += v[k] if above else 0.0  # not `if above:`, which takes five times as long
-        n += above
-    return total, n
-
-
-# -- λ_k = s_k / Σs ----------------------------------------------------------------------------
-
-
-@jit
-def entropic_draw(tree: Entropic, u: float) -> int:
-    """The first k with λ_1 + … + λ_k > u Σλ."""
-    first, i = tree.first, len(tree.weight) - 1
-    target = u * tree.weight[i]
-    for level in range(len(first) - 2, 0, -1):
-        start = first[level - 1] + WIDTH * (i - first[level])
-        i = start
-        for c in range(start, min(start + WIDTH, first[level])):
-            s = tree.weight[c]
-            if s > 0:
-                i = c
-                if target < s:
-                    break
-                target -= s
-    return i
-
-
-@jit
-def entropic_step(tree: Entropic, domains: Integers, moves: Array, n: int) -> None:
-    """λ ← λ e^{moves} / Σ, the moves being n numbers at the given domains."""
-    root, largest = len(tree.weight) - 1, 0.0
-    for j in range(n):
-        k = domains[j]
-        tree.log[k] += moves[j]
-        largest = max(largest, tree.log[k])
-    if largest < 2:
-        for j in range(n):
-            _reweigh(tree, domains[j])
-    if largest >= 2 or not 0.125 < tree.weight[root] < 8:
-        entropic_rebase(tree)
-    tree.psi[0] += 1 / tree.weight[root]
-
-
-@part
-def _reweigh(tree: Entropic, k: int) -> None:
-    """s_k ← e^{g_k}."""
-    s = math.exp(tree.log[k])
-    tree.drag[k] -= (s - tree.weight[k]) * tree.psi[0]
-    tree.weight[k] = s
-    for level in range(1, len(tree.first) - 1):
-        _sum(tree, level, k >> 3 * level)
-
-
-@part
-def _sum(tree: Entropic, level: int, j: int) -> None:
-    """Node j of a level, from its children."""
-    start = tree.first[level - 1] + WIDTH * j
-    s = 0.0
-    for c in range(start, min(start + WIDTH, tree.first[level])):
-        s += tree.weight[c]
-    tree.weight[tree.first[level] + j] = s
-
-
-@jit
-def entropic_rebase(tree: Entropic) -> None:
-    """Σs = 1 and Ψ = 0 for the same Σλ; s follows g where it has not yet."""
-    p, top, Z = len(tree.log), tree.log[0], 0.0
-    for k in range(p):
-        tree.total[k] += tree.drag[k] + tree.weight[k] * tree.psi[0]
-        top = max(top, tree.log[k])
-    for k in range(p):
-        Z += math.exp(tree.log[k] - top)
-    shift = top + math.log(Z)
-    for k in range(p):
-        tree.log[k] -= shift
-        tree.weight[k], tree.drag[k] = math.exp(tree.log[k]), 0.0
-    for level in range(1, len(tree.first) - 1):
-        for j in range(tree.first[level + 1] - tree.first[level]):
-            _sum(tree, level, j)
-    tree.psi[0] = 0
