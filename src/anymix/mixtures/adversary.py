@@ -9,6 +9,7 @@ from typing import Literal, Protocol, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anymix.errors import InputError
 from anymix.mixtures.sets import Box, MixtureSet, Point, Simplex, TVBall, Vertices
 
 Array = NDArray[np.float64]
@@ -16,7 +17,14 @@ State = dict[str, Array | int]
 
 
 class Penalty(Protocol):
-    """What the adversary pays for λ: only the gradient matters for its steps."""
+    """What the adversary pays for λ: only the gradient matters for its steps.
+
+    Examples
+    --------
+    >>> import anymix as ax
+    >>> ax.Chi2Penalty(1.0, sizes=[1, 1]).gradient([0.5, 0.5])
+    array([0., 0.])
+    """
 
     def gradient(self, mixture: ArrayLike) -> Array:
         """The gradient of the penalty at λ, (p,)."""
@@ -35,6 +43,25 @@ class Adversary:
     TVBall and Point, whose KL projections are exact; it never leaves λ_k = 0, so the start must not
     have a zero where Λ allows more.
 
+    A step makes new arrays and leaves the old ones as they are.
+
+    Parameters
+    ----------
+    mixtures : MixtureSet
+        Λ, where λ lives.
+    step : float
+        γ, the size of a step unless `step` is given another.
+    kind : {"euclidean", "entropic"}
+        Which of the two steps is taken.
+    start : array-like of shape (p,), optional
+        λ_0, by default the center of Λ.
+    penalty : Penalty, optional
+        What λ pays; its gradient at the old λ is taken off δ_t.
+    optimistic : bool, default False
+        Whether to step along 2δ_t − δ_{t−1}.
+
+    Examples
+    --------
     >>> adversary = Adversary(Simplex(2), step=0.1)
     >>> adversary.step([1.0, 0.0])
     >>> adversary.mixture
@@ -55,7 +82,7 @@ class Adversary:
         optimistic: bool = False,
     ) -> None:
         if kind not in ("euclidean", "entropic"):
-            raise ValueError(f"kind must be 'euclidean' or 'entropic', found {kind!r}")
+            raise InputError("kind", f"is {kind!r}", "it must be 'euclidean' or 'entropic'")
         self.mixtures, self.kind, self.penalty = mixtures, kind, penalty
         self.step_size, self.optimistic = _size("step", step), optimistic
         self._mixture = _member("start", mixtures.center if start is None else start, mixtures)
@@ -77,9 +104,14 @@ class Adversary:
         return _frozen(self._total / self.n_steps) if self.n_steps else self.mixture
 
     def step(self, gradient: ArrayLike, size: float | None = None) -> None:
-        """λ ← the next iterate, given δ = gradient (p,); `size` replaces γ for this step.
+        """λ ← the next iterate. An error leaves λ as it was.
 
-        An error leaves λ as it was.
+        Parameters
+        ----------
+        gradient : array-like of shape (p,)
+            δ, most often the losses of the domains.
+        size : float, optional
+            It takes the place of γ for this step.
         """
         gamma = self.step_size if size is None else _size("size", size)
         slope = _vector("gradient", gradient, self.mixtures.n_domains).copy()
@@ -114,9 +146,8 @@ class Adversary:
         names = {"mixture", "total", "previous", "n_steps"}
         names |= set() if self._logarithm is None else {"logarithm"}
         if set(state) != names:
-            raise ValueError(
-                f"state of a {self.kind} adversary must have {sorted(names)}, found {sorted(state)}"
-            )
+            fix = f"that of a {self.kind} adversary must have {sorted(names)}"
+            raise InputError("state", f"has {sorted(state)}", fix)
         p = self.mixtures.n_domains
         mixture = _member("mixture", state["mixture"], self.mixtures)
         total, previous = (_vector(k, state[k], p).copy() for k in ("total", "previous"))
@@ -129,14 +160,15 @@ class Adversary:
 def _logarithm_of(mixture: Array, value: ArrayLike) -> Array:
     logarithm = np.array(value, dtype=np.float64)
     if logarithm.shape != mixture.shape or not np.allclose(np.exp(logarithm), mixture):
-        raise ValueError(f"logarithm must be log(mixture) = log({mixture}), found {logarithm}")
+        fix = f"it must be log(mixture) = log({mixture})"
+        raise InputError("logarithm", f"is {logarithm}", fix)
     return logarithm
 
 
 def _member(name: str, value: ArrayLike, mixtures: MixtureSet) -> Array:
     mixture = _vector(name, value, mixtures.n_domains).copy()
     if not mixtures.contains(mixture):
-        raise ValueError(f"{name} must be in {mixtures}, found {mixture}: project it first")
+        raise InputError(name, f"is {mixture}, but must be in {mixtures}", "project it first")
     return mixture
 
 
@@ -144,9 +176,11 @@ def _logarithm(mixture: Array, mixtures: MixtureSet) -> Array:
     """log λ of a start that the entropic step can leave."""
     stuck = (mixture == 0) & (_upper(mixtures) > 0)
     if stuck.any():
-        raise ValueError(
-            f"start must not be 0 for an entropic adversary, found 0 at {np.flatnonzero(stuck)}, "
-            "where it would stay for ever: mix a little of all domains into it"
+        raise InputError(
+            "start",
+            f"must not be 0 for an entropic adversary, found 0 at {np.flatnonzero(stuck)}, where "
+            "it would stay for ever",
+            "mix a little of all domains into it",
         )
     with np.errstate(divide="ignore"):
         return np.log(mixture)
@@ -235,7 +269,7 @@ def _frozen(array: Array) -> Array:
 
 def _size(name: str, value: float) -> float:
     if not (isinstance(value, Real) and 0 <= value < np.inf):
-        raise ValueError(f"{name} must be a finite number ≥ 0, found {value!r}")
+        raise InputError(name, f"is {value!r}", "it must be a finite number ≥ 0")
     return float(value)
 
 
@@ -243,9 +277,10 @@ def _vector(name: str, value: ArrayLike, length: int | None = None) -> Array:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers, found {value!r}") from None
+        raise InputError(name, f"is {value!r}", "it must be numbers") from None
     if length is not None and array.shape != (length,):
-        raise ValueError(f"{name} must be {length} numbers, one per domain, found {array.shape}")
+        fix = f"it must be {length} numbers, one per domain"
+        raise InputError(name, f"has shape {array.shape}", fix)
     if not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be finite, found {array}: λ is unchanged")
+        raise InputError(name, f"is {array}", "it must be finite; λ is unchanged")
     return array
