@@ -107,10 +107,10 @@ def test_the_optimistic_one_gives_its_last_iterate() -> None:
     np.testing.assert_allclose([next(run).w, next(run).w], points, rtol=1e-12)
 
 
-def objective(problem: ax.LinearDomains) -> Any:
+def objective(problem: ax.LinearDomains, mu: float = 0.0) -> Any:
     from anymix.solvers.certificates import Objective
 
-    return Objective.of(problem, None, 1e-3, 0.0, "squared", None, None)
+    return Objective.of(problem, None, 1e-3, mu, "squared", None, None)
 
 
 def test_stages_double_and_end_with_the_passes_allowed() -> None:
@@ -140,6 +140,42 @@ def test_no_step_is_longer_than_the_rows_allow() -> None:
     longest = 1 / (np.max(np.sum(np.asarray(problem.X) ** 2, axis=1)) + 1 + 1e-3)
     step_w, _ = stages.sizes(np.full(5, 100.0), np.full(3, 1 / 3), np.zeros(3), 1, batch=1)
     assert step_w == pytest.approx(longest)
+
+
+@pytest.mark.parametrize(
+    ("kind", "w", "mu", "T"),
+    [
+        ("binary", 0.0, 0.0, 10**8),  # noise sets both sizes
+        ("squared", 100.0, 0.0, 1),  # the curvature of the rows sets that of w
+        ("binary", 0.0, 50.0, 1),  # the curvature of the penalty sets that of λ
+    ],
+)
+def test_no_optimistic_step_is_longer_than_a_plain_one(
+    kind: str, w: float, mu: float, T: int
+) -> None:
+    """It goes along 2δ − δ', which is as long as 3δ where the gradients turn round: δ' = −δ."""
+    problem = make(kind)
+    plain, last = (
+        _Stages(problem, objective(problem, mu), optimistic, "theory", 10, 0).sizes(
+            np.full(5, w), np.full(3, 1 / 3), np.full(3, 0.5), T, batch=1
+        )
+        for optimistic in (False, True)
+    )
+    delta = np.ones(5)
+    along = 2 * delta - (-delta)
+    for player in (0, 1):
+        np.testing.assert_allclose(last[player] * along, plain[player] * delta, rtol=1e-12)
+
+
+def test_optimistic_players_do_not_throw_each_other_about() -> None:
+    """γ_w γ_λ max_k E_k‖∇ℓ‖² ≤ ¼. At w = 0 all losses are log 2, so that λ sees no noise at all."""
+    problem = make()
+    stages = _Stages(problem, objective(problem), True, "theory", 10, 0)
+    squares = (np.sum(np.asarray(problem.X) ** 2, axis=1) + 1) / 4  # slopes are ±½
+    most = max(squares[np.arange(900) % 3 == k].mean() for k in range(3))
+    lam, b = np.full(3, 1 / 3), np.full(3, math.log(2))
+    step_w, step_mixture = stages.sizes(np.zeros(5), lam, b, 10**4, batch=1)
+    assert step_w * step_mixture * most == pytest.approx(0.25, rel=1e-9)
 
 
 def test_batches_grow_for_last_iterates_only() -> None:

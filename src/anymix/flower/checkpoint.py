@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from anymix.errors import InputError
 from anymix.files import write_whole
 
-__all__ = ["load", "save"]
+__all__ = ["flat", "load", "nested", "save"]
 
 
 def save(path: str | Path, arrays: Mapping[str, NDArray[Any]], rest: Mapping[str, Any]) -> None:
@@ -59,3 +59,40 @@ def load(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
             f"checkpoint {path}", f"cannot be read ({error})", "move it away"
         ) from error
     return arrays, rest
+
+
+def flat(state: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """A nest of dicts as one dict of arrays: {"memory": {"v": v}} is {"memory/v": v}.
+
+    What is None is left out.
+
+    Examples
+    --------
+    >>> flat({"t": 3, "previous": None, "memory": {"v": np.ones(2)}})
+    {'t': array(3), 'memory/v': array([1., 1.])}
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, value in state.items():
+        if isinstance(value, Mapping):
+            arrays |= {f"{name}/{inner}": array for inner, array in flat(value).items()}
+        elif value is not None:
+            arrays[name] = np.asarray(value)
+    return arrays
+
+
+def nested(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """The nest of dicts that `flat` was given.
+
+    Examples
+    --------
+    >>> nested({"t": np.array(3), "memory/v": np.ones(2)})
+    {'t': array(3), 'memory': {'v': array([1., 1.])}}
+    """
+    state: dict[str, Any] = {}
+    for path, array in arrays.items():
+        *folders, name = path.split("/")
+        here = state
+        for folder in folders:
+            here = here.setdefault(folder, {})
+        here[name] = array
+    return state

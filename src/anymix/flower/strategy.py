@@ -32,7 +32,6 @@ from anymix.flower.aggregation import Aggregation, Sum
 from anymix.flower.members import Members, MissingClientsError
 from anymix.flower.model_arrays import ModelArrays
 from anymix.flower.moved import refuse_moved
-from anymix.flower.players import Players
 from anymix.flower.policy import Limits, Patience, count
 from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.roster import Roster
@@ -41,8 +40,9 @@ from anymix.flower.training import TrainingRound
 from anymix.flower.wire import pack_record
 from anymix.mixtures import Adversary, Chi2Penalty, MixtureSet
 from anymix.solvers.optimizers import SGD, Optimizer
+from anymix.solvers.players import Players
 from anymix.solvers.samplers import FullBatch, ModelSampler, PerDomain, Weighted
-from anymix.solvers.stochastic import Schedule, _schedule
+from anymix.solvers.steps import Schedule, as_function
 
 Array = NDArray[np.float64]
 
@@ -123,8 +123,8 @@ class AgnosticStrategy(Strategy):
         seed: int = 0,
     ) -> None:
         self.mixtures, self.domains = mixtures, domains
-        self.step_w = _schedule("step_w", step_w)
-        self.step_mixture = _schedule("step_mixture", step_mixture)
+        self.step_w = as_function("step_w", step_w)
+        self.step_mixture = as_function("step_mixture", step_mixture)
         self.sampler = FullBatch() if sampler is None else sampler
         self.clients_per_round, self.local_steps = clients_per_round, local_steps
         self.server_optimizer = SGD() if server_optimizer is None else server_optimizer
@@ -223,7 +223,11 @@ class AgnosticStrategy(Strategy):
             self.w_radius,
         )
         if saved is not None:
-            self._players.restore(saved)
+            D, found = self._arrays.w.size, saved["w"].size
+            if found != D:
+                found = f"has {found} parameters, the clients' model {D}"
+                raise InputError("checkpoint", found, "give another file")
+            self._players.load_state_dict(files.nested(saved))
         return self._arrays.record(self._players.w)
 
     def _opponent(self, roster: Roster) -> Adversary:
@@ -361,7 +365,7 @@ class AgnosticStrategy(Strategy):
             "history": self._history,
             "settings": self._settings,
         }
-        files.save(self.checkpoint, self._players.state(), rest)
+        files.save(self.checkpoint, files.flat(self._players.state_dict()), rest)
 
     def _load(self, path: Path) -> dict[str, NDArray[Any]]:
         arrays, rest = files.load(path)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from anymix.errors import InputError
 from anymix.problem.linear import LinearDomains
 
 Array = NDArray[np.float64]
@@ -35,6 +36,20 @@ class DomainRows:
     """The rows of every domain, and how a uniform number picks one of them.
 
     Row i of domain k has probability a_ki, its share of the domain.
+
+    Parameters
+    ----------
+    problem : LinearDomains
+        Whose rows they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import anymix as ax
+    >>> problem = ax.LinearDomains(np.eye(4), [0, 1, 0, 1], ["a", "a", "b", "b"])
+    >>> rows = DomainRows(problem)
+    >>> rows.pick(np.array([0, 1, 1]), np.array([0.2, 0.2, 0.9])).tolist()
+    [0, 2, 3]
     """
 
     def __init__(self, problem: LinearDomains) -> None:
@@ -79,7 +94,19 @@ def _running(shares: Any) -> Array:
 
 
 class ModelSampler(Protocol):
-    """δ_w with E δ_w = ∇_w L(w, λ)."""
+    """δ_w with E δ_w = ∇_w L(w, λ); write your own with these two methods.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import anymix as ax
+    >>> problem = ax.LinearDomains(np.eye(4), [0, 1, 0, 1], ["a", "a", "b", "b"])
+    >>> rows = DomainRows(problem)
+    >>> sampler, lam = ax.samplers.PerDomain(), np.array([0.5, 0.5])
+    >>> u = np.random.default_rng(0).random(sampler.n_draws(2))
+    >>> sampler.model_gradient(rows, np.zeros(5), lam, u).shape
+    (5,)
+    """
 
     def n_draws(self, n_domains: int) -> int:
         """Uniform numbers for one gradient."""
@@ -91,7 +118,19 @@ class ModelSampler(Protocol):
 
 
 class MixtureSampler(Protocol):
-    """δ_λ with E δ_λ = (L_1(w), …, L_p(w))."""
+    """δ_λ with E δ_λ = (L_1(w), …, L_p(w)); write your own with these two methods.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import anymix as ax
+    >>> problem = ax.LinearDomains(np.eye(4), [0, 1, 0, 1], ["a", "a", "b", "b"])
+    >>> rows = DomainRows(problem)
+    >>> sampler, offsets = ax.samplers.EveryDomain(), np.zeros(2)
+    >>> u = np.random.default_rng(0).random(sampler.n_draws(2))
+    >>> sampler.mixture_gradient(rows, np.zeros(5), offsets, u).round(4)
+    array([0.6931, 0.6931])
+    """
 
     def n_draws(self, n_domains: int) -> int:
         """Uniform numbers for one gradient."""
@@ -104,7 +143,13 @@ class MixtureSampler(Protocol):
 
 @dataclass(frozen=True)
 class FullBatch:
-    """The gradients themselves, for w and for λ: all rows, no chance."""
+    """The gradients themselves, for w and for λ: all rows, no chance.
+
+    Examples
+    --------
+    >>> FullBatch().n_draws(5)
+    0
+    """
 
     def n_draws(self, n_domains: int) -> int:
         """None."""
@@ -121,7 +166,18 @@ class FullBatch:
 
 @dataclass(frozen=True)
 class PerDomain:
-    """δ_w = Σ_k λ_k · mean of ∇ℓ over b random rows of domain k. Variance ≤ ‖λ‖² σ_I² / b."""
+    """δ_w = Σ_k λ_k · mean of ∇ℓ over b random rows of domain k. Variance ≤ ‖λ‖² σ_I² / b.
+
+    Parameters
+    ----------
+    batch_size : int, default 1
+        b, the rows of every domain that a step looks at.
+
+    Examples
+    --------
+    >>> PerDomain(3).n_draws(5)
+    15
+    """
 
     batch_size: int = 1
 
@@ -133,7 +189,7 @@ class PerDomain:
         return n_domains * self.batch_size
 
     def model_gradient(self, rows: DomainRows, w: Array, mixture: Array, u: Array) -> Array:
-        """As above."""
+        """Σ_k λ_k · mean of ∇ℓ over the b rows of domain k that u picks."""
         domains = np.repeat(np.arange(len(mixture)), self.batch_size)
         return rows.gradient(w, rows.pick(domains, u), mixture[domains] / self.batch_size)
 
@@ -143,6 +199,16 @@ class Weighted:
     """δ_w = mean of ∇ℓ over b draws of a domain K ~ λ and a row of it. Variance (σ_I² + σ_O²)/b.
 
     `Weighted(batch_size=p)` is the paper's p-Weighted gradient.
+
+    Parameters
+    ----------
+    batch_size : int, default 1
+        b, the rows that a step looks at.
+
+    Examples
+    --------
+    >>> Weighted(3).n_draws(5)
+    6
     """
 
     batch_size: int = 1
@@ -155,7 +221,7 @@ class Weighted:
         return 2 * self.batch_size
 
     def model_gradient(self, rows: DomainRows, w: Array, mixture: Array, u: Array) -> Array:
-        """As above."""
+        """The mean of ∇ℓ over the b rows that u picks, domains by λ."""
         total = np.cumsum(mixture)
         domains = np.searchsorted(total, u[0::2] * total[-1], side="right")  # u < 1, even rounded
         c = np.full(self.batch_size, 1 / self.batch_size)
@@ -164,7 +230,18 @@ class Weighted:
 
 @dataclass(frozen=True)
 class UniformDomain:
-    """δ_λ: b times a domain K uniform on 1..p and a row of it; entry K gets p ℓ / b."""
+    """δ_λ: b times a domain K uniform on 1..p and a row of it; entry K gets p ℓ / b.
+
+    Parameters
+    ----------
+    batch_size : int, default 1
+        b, the rows that a step looks at.
+
+    Examples
+    --------
+    >>> UniformDomain(3).n_draws(5)
+    6
+    """
 
     batch_size: int = 1
 
@@ -176,7 +253,7 @@ class UniformDomain:
         return 2 * self.batch_size
 
     def mixture_gradient(self, rows: DomainRows, w: Array, offsets: Array, u: Array) -> Array:
-        """As above."""
+        """p (ℓ − b_k) / b at the domains that u picks, 0 elsewhere."""
         p = len(offsets)
         domains = (u[0::2] * p).astype(np.intp)
         excess = rows.losses(w, rows.pick(domains, u[1::2])) - offsets[domains]
@@ -188,7 +265,18 @@ class UniformDomain:
 
 @dataclass(frozen=True)
 class EveryDomain:
-    """δ_λ: entry k is the mean ℓ of b random rows of domain k, for every k."""
+    """δ_λ: entry k is the mean ℓ of b random rows of domain k, for every k.
+
+    Parameters
+    ----------
+    batch_size : int, default 1
+        b, the rows of every domain that a step looks at.
+
+    Examples
+    --------
+    >>> EveryDomain(3).n_draws(5)
+    15
+    """
 
     batch_size: int = 1
 
@@ -200,7 +288,7 @@ class EveryDomain:
         return n_domains * self.batch_size
 
     def mixture_gradient(self, rows: DomainRows, w: Array, offsets: Array, u: Array) -> Array:
-        """As above."""
+        """The mean ℓ of the b rows of domain k that u picks, less b_k."""
         domains = np.repeat(np.arange(len(offsets)), self.batch_size)
         losses = rows.losses(w, rows.pick(domains, u))
         means: Array = losses.reshape(len(offsets), -1).mean(axis=1)
@@ -210,6 +298,17 @@ class EveryDomain:
 def companion(sampler: ModelSampler) -> MixtureSampler:
     """The λ-sampler that costs as much as the w-sampler.
 
+    Parameters
+    ----------
+    sampler : ModelSampler
+        How δ_w is drawn.
+
+    Returns
+    -------
+    MixtureSampler
+
+    Examples
+    --------
     >>> companion(PerDomain(4)), companion(Weighted()), companion(FullBatch())
     (EveryDomain(batch_size=4), UniformDomain(batch_size=1), FullBatch())
     """
@@ -222,4 +321,4 @@ def companion(sampler: ModelSampler) -> MixtureSampler:
 
 def _check_batch(batch_size: int) -> None:
     if not (isinstance(batch_size, Real) and batch_size >= 1 and batch_size % 1 == 0):
-        raise ValueError(f"batch_size is {batch_size!r}; give a whole number ≥ 1")
+        raise InputError("batch_size", f"is {batch_size!r}", "give a whole number ≥ 1")

@@ -23,6 +23,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anymix.errors import InputError
 from anymix.mixtures import Box, MixtureSet, Point, Simplex, TVBall, Vertices
 from anymix.problem.linear import Evaluation, LinearDomains, squared_lengths
 from anymix.problem.losses import CrossEntropy
@@ -57,20 +58,45 @@ def train(
 ) -> Solution:
     """min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄), by stochastic steps.
 
-    Parameters
-    ----------
-    optimistic : take the last iterates of `optimistic_afl`, not the averages of `stochastic_afl`.
-    schedule : "theory", the sizes above, or a number c for both sizes c/√T.
-    tol : stop when the certified gap is at most tol (times the loss of the best constant model
-        where that is below 1).
-    max_iter : passes over the rows at most, those that w and those that λ looks at together.
-    start : an earlier Solution to begin with.
-    seed : same seed, same numbers.
-    verbose : print a line for every look at the gap.
-    The others are as in `solve`.
-
     A gap above tol at the end raises a ConvergenceWarning that names it.
 
+    Parameters
+    ----------
+    problem : LinearDomains
+        The rows, the domains and the loss.
+    mixtures : MixtureSet, optional
+        Λ, by default the simplex of all mixtures.
+    gamma : float, default 1e-3
+        The weight γ of the regulariser R(w).
+    mu : float, default 0
+        The weight μ of the penalty χ²(λ‖m̄).
+    norm : {"squared", "plain"}
+        R(w) is ½‖w‖² or ‖w‖, see `solve`.
+    offsets : array-like of shape (p,), optional
+        The b_k that are taken off the losses; 0 by default.
+    tol : float, default 1e-3
+        Stop when the certified gap is at most tol (times the loss of the best constant model where
+        that is below 1).
+    optimistic : bool, default False
+        Take the last iterates of `optimistic_afl`, not the averages of `stochastic_afl`.
+    schedule : "theory" or float
+        "theory" is the sizes above; a number c is c/√T for both sizes.
+    start : Solution, optional
+        An earlier one to begin with.
+    max_iter : int, default 1000
+        Passes over the rows at most, those that w and those that λ looks at together.
+    seed : int, default 0
+        Same seed, same numbers.
+    verbose : bool, default False
+        Print a line for every look at the gap.
+
+    Returns
+    -------
+    Solution
+        The best model and the best proof that were found.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import anymix as ax
     >>> rng = np.random.default_rng(0)
@@ -103,11 +129,11 @@ def train(
 
 def _check(schedule: Schedule, tol: float, max_iter: int) -> None:
     if schedule != "theory" and not (isinstance(schedule, Real) and 0 < schedule < math.inf):
-        raise ValueError(f"schedule is {schedule!r}; give 'theory' or a positive number")
+        raise InputError("schedule", f"is {schedule!r}", "give 'theory' or a positive number")
     if not (isinstance(tol, Real) and 0 < tol < math.inf):
-        raise ValueError(f"tol is {tol!r}; give a positive number such as 1e-3")
+        raise InputError("tol", f"is {tol!r}", "give a positive number such as 1e-3")
     if not (isinstance(max_iter, Real) and max_iter >= 1):
-        raise ValueError(f"max_iter is {max_iter!r}; give at least 1")
+        raise InputError("max_iter", f"is {max_iter!r}", "give at least 1")
 
 
 def _price_of_a_proof(problem: LinearDomains) -> float:

@@ -13,27 +13,21 @@ the caller stops, logs, plots or saves. The same seed gives the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from numbers import Real
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.mixtures import (
-    Adversary,
-    Chi2Penalty,
-    DirichletPrior,
-    MixtureSet,
-    Point,
-    Simplex,
-    Vertices,
-)
+from anymix.errors import InputError
+from anymix.mixtures import MixtureSet, Point, Simplex, Vertices
+from anymix.mixtures.penalties import DirichletPrior
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
-from anymix.solvers.certificates import Objective
+from anymix.solvers.game import Game
+from anymix.solvers.iterates import Iterate, PlayersPoint
 from anymix.solvers.optimizers import SGD, Adagrad, Adam, Momentum, Optimizer
+from anymix.solvers.players import Players
 from anymix.solvers.samplers import (
     DomainRows,
     EveryDomain,
@@ -42,26 +36,12 @@ from anymix.solvers.samplers import (
     PerDomain,
     UniformDomain,
     Weighted,
-    companion,
 )
+from anymix.solvers.steps import Schedule
 
 Array = NDArray[np.float64]
-Schedule = float | Callable[[int], float]
-State = dict[str, Any]
 
 __all__ = ["Iterate", "mirror_prox_afl", "optimistic_afl", "stochastic_afl"]
-
-
-@dataclass(frozen=True)
-class Iterate:
-    """(w_t, λ_t), the averages of w_1..w_t and λ_1..λ_t, and all that a resumed run needs."""
-
-    w: Array
-    mixture: Array
-    w_average: Array
-    mixture_average: Array
-    step: int
-    state: State = field(repr=False)
 
 
 def stochastic_afl(
@@ -91,21 +71,54 @@ def stochastic_afl(
 
     Parameters
     ----------
-    step_w, step_mixture : γ_w and γ_λ, numbers or functions of t = 1, 2, …
-    sampler : δ_w: PerDomain (default), Weighted or FullBatch.
-    mixture_sampler : δ_λ: EveryDomain, UniformDomain or FullBatch; by default the one that costs
-        as much as the sampler.
-    adversary : "euclidean", the paper's, or "entropic", multiplicative weights.
-    optimizer : the rule for w: SGD (default), Momentum, Adagrad, Adam.
-    gamma, norm, mu, prior, offsets : as in `solve`.
-    w_radius : W is the ball ‖w‖ ≤ w_radius; None is all of R^d.
-    start, start_mixture : w_0 and λ_0; 0 and the center of Λ by default.
-    seed : same seed, same numbers.
-    every : yield after every so many steps; the numbers do not depend on it.
-    compiled : the same numbers from compiled code, many times faster, where there is such code;
-        None takes it if it can, True insists, False is the loop below.
-    state : `Iterate.state` of an earlier run with the same arguments, to continue it.
+    problem : LinearDomains
+        The rows, the domains and the loss.
+    mixtures : MixtureSet, optional
+        Λ, by default the simplex of all mixtures.
+    step_w, step_mixture : float or function
+        γ_w and γ_λ, numbers or functions of t = 1, 2, …
+    sampler : ModelSampler, optional
+        How δ_w is drawn: PerDomain (default), Weighted or FullBatch.
+    mixture_sampler : MixtureSampler, optional
+        How δ_λ is drawn: EveryDomain, UniformDomain or FullBatch; by default the one that costs as
+        much as the sampler.
+    adversary : {"euclidean", "entropic"}
+        How λ steps: "euclidean" is the paper's way, "entropic" is multiplicative weights.
+    optimizer : Optimizer, optional
+        The rule for w: SGD (default), Momentum, Adagrad or Adam.
+    gamma : float, default 0
+        The weight γ of the regulariser R(w).
+    mu : float, default 0
+        The weight μ of the penalty χ²(λ‖m̄) for mixtures far from the proportions of the data.
+    norm : {"squared", "plain"}
+        R(w) is ½‖w‖² or ‖w‖, see `solve`.
+    prior : DirichletPrior, optional
+        A penalty for λ that takes the place of χ².
+    offsets : array-like of shape (p,), optional
+        The b_k that are taken off the losses; 0 by default.
+    w_radius : float, optional
+        W is the ball ‖w‖ ≤ w_radius; None is all of R^D.
+    start : array-like of shape (D,), optional
+        The first model w_0; 0 by default.
+    start_mixture : array-like of shape (p,), optional
+        The first mixture λ_0; the center of Λ by default.
+    seed : int or numpy.random.Generator
+        Where the rows are drawn from: same seed, same numbers.
+    every : int, default 1
+        Yield after every so many steps; the numbers do not depend on it.
+    compiled : bool, optional
+        The same numbers from compiled code, many times faster, where there is such code: None
+        takes it if it can, True insists, False is the readable loop.
+    state : dict, optional
+        `Iterate.state` of an earlier run with the same arguments, to continue it.
 
+    Returns
+    -------
+    iterator of Iterate
+        It has no end: stop when you have enough.
+
+    Examples
+    --------
     >>> from itertools import islice
     >>> import numpy as np
     >>> import anymix as ax
@@ -116,7 +129,7 @@ def stochastic_afl(
     >>> last.step, problem.losses(last.w_average).max().round(2)
     (2000, np.float64(0.69))
     """
-    game = _game(
+    game = Game.of(
         problem,
         mixtures,
         step_w=step_w,
@@ -151,9 +164,30 @@ def optimistic_afl(
 ) -> Iterator[Iterate]:
     """w_t = Π_W(w_{t−1} − γ_w (2δ_w^t − δ_w^{t−1})),  λ_t likewise; δ⁰ = δ¹.
 
-    Its last iterate converges where that of Stochastic-AFL circles. Options as in
-    `stochastic_afl`.
+    Its last iterate converges where that of Stochastic-AFL circles.
 
+    Parameters
+    ----------
+    problem : LinearDomains
+        The rows, the domains and the loss.
+    mixtures : MixtureSet, optional
+        Λ, by default the simplex of all mixtures.
+    step_w, step_mixture : float or function
+        γ_w and γ_λ, numbers or functions of t = 1, 2, …
+    compiled : bool, optional
+        The same numbers from compiled code: None takes it if it can, True insists, False does not.
+    state : dict, optional
+        `Iterate.state` of an earlier run with the same arguments, to continue it.
+    **options : object
+        All others of `stochastic_afl`.
+
+    Returns
+    -------
+    iterator of Iterate
+        It has no end: stop when you have enough.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import anymix as ax
     >>> from anymix.solvers.samplers import FullBatch
@@ -165,7 +199,7 @@ def optimistic_afl(
     np.float64(0.6931)
     """
     options |= {"step_w": step_w, "step_mixture": step_mixture, "optimistic": True}
-    return _run(_game(problem, mixtures, **options), state, compiled)
+    return _run(Game.of(problem, mixtures, **options), state, compiled)
 
 
 def mirror_prox_afl(
@@ -181,9 +215,28 @@ def mirror_prox_afl(
 
     w' = Π_W(w_{t−1} − γ_w δ_w(w_{t−1}, λ_{t−1})),   w_t = Π_W(w_{t−1} − γ_w δ_w(w', λ')),
     λ' and λ_t likewise. The method that the optimistic one saves half the gradients of; the
-    averages are those of the trial points (w', λ'), to which its theory applies. Options as in
-    `stochastic_afl`; the optimizer is SGD.
+    averages are those of the trial points (w', λ'), to which its theory applies.
 
+    Parameters
+    ----------
+    problem : LinearDomains
+        The rows, the domains and the loss.
+    mixtures : MixtureSet, optional
+        Λ, by default the simplex of all mixtures.
+    step_w, step_mixture : float or function
+        γ_w and γ_λ, numbers or functions of t = 1, 2, …
+    state : dict, optional
+        `Iterate.state` of an earlier run with the same arguments, to continue it.
+    **options : object
+        All others of `stochastic_afl` but `compiled`; the optimizer is SGD.
+
+    Returns
+    -------
+    iterator of Iterate
+        It has no end: stop when you have enough.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import anymix as ax
     >>> from anymix.solvers.samplers import FullBatch
@@ -196,61 +249,18 @@ def mirror_prox_afl(
     np.float64(0.6931)
     """
     options |= {"step_w": step_w, "step_mixture": step_mixture}
-    game = _game(problem, mixtures, **options)
+    game = Game.of(problem, mixtures, **options)
     if not isinstance(game.optimizer, SGD):
-        raise ValueError(f"optimizer is {game.optimizer}; Mirror-Prox takes plain steps, SGD()")
+        fix = "Mirror-Prox takes plain steps, SGD()"
+        raise InputError("optimizer", f"is {game.optimizer}", fix)
     return _play_mirror_prox(game, state)
-
-
-@dataclass(frozen=True)
-class Game:
-    """The checked arguments of a run."""
-
-    problem: LinearDomains
-    objective: Objective
-    step_w: Callable[[int], float]
-    step_mixture: Callable[[int], float]
-    sampler: ModelSampler
-    mixture_sampler: MixtureSampler
-    adversary: Literal["euclidean", "entropic"]
-    optimizer: Optimizer
-    w_radius: float | None
-    start: Array
-    start_mixture: ArrayLike | None
-    seed: int | np.random.Generator
-    every: int
-    optimistic: bool
-
-    def __post_init__(self) -> None:
-        self.opponent()  # the entropic one does not take every set: say so before the first step
-
-    @property
-    def penalty(self) -> Chi2Penalty | DirichletPrior | None:
-        return self.objective.prior or (self.objective.chi2 if self.objective.mu > 0 else None)
-
-    def project(self, w: Array) -> Array:
-        """Π_W."""
-        if self.w_radius is None:
-            return w
-        length = float(np.linalg.norm(w))
-        return w if length <= self.w_radius else w * (self.w_radius / length)
-
-    def opponent(self) -> Adversary:
-        """λ_0 with its step rule; the penalty is part of its gradients."""
-        return Adversary(
-            self.objective.mixtures,
-            step=1.0,
-            kind=self.adversary,
-            start=self.start_mixture,
-            optimistic=self.optimistic,
-        )
 
 
 def _run(game: Game, state: Mapping[str, Any] | None, compiled: bool | None) -> Iterator[Iterate]:
     """By the compiled loop or the readable one."""
     reason = _obstacle(game)
     if compiled and reason is not None:
-        raise ValueError(f"compiled is True but {reason}; leave compiled=None to run without")
+        raise InputError("compiled", f"is True but {reason}", "leave compiled=None to run without")
     readable = compiled is False or reason is not None
     return _play(game, state) if readable else _play_compiled(game, state)
 
@@ -276,61 +286,44 @@ def _obstacle(game: Game) -> str | None:
 
 
 def _play(game: Game, state: Mapping[str, Any] | None) -> Iterator[Iterate]:
-    """The loop of both algorithms, in the letters of the paper."""
-    rows, run = DomainRows(game.problem), _resume(game, state)
-    w, lam, rng = run.w, run.adversary, run.rng
+    """The loop of both algorithms."""
+    rows, (players, rng) = DomainRows(game.problem), game.begin(state)
     while True:
-        run.t += 1
-        delta_w, delta_mixture = _gradients(game, rows, w, lam.mixture, rng)
-        direction = delta_w
-        if game.optimistic:
-            direction = 2 * delta_w - (delta_w if run.previous is None else run.previous)
-            run.previous = delta_w
-        direction, run.memory = game.optimizer.direction(direction, run.memory)
-        w = run.w = game.project(w - game.step_w(run.t) * direction)
-        lam.step(delta_mixture, game.step_mixture(run.t))
-        run.total = run.total + w
-        if run.t % game.every == 0:
-            yield run.iterate(lam.average)
+        players.step(*_gradients(game, rows, players, rng))
+        if players.t % game.every == 0:
+            yield Iterate(players.t, PlayersPoint(players, rng))
 
 
 def _play_compiled(game: Game, state: Mapping[str, Any] | None) -> Iterator[Iterate]:
-    """The same numbers, by compiled.py."""
+    """The same numbers, by compiled code."""
     from anymix.solvers.compiled.run import CompiledRun  # loads Numba
 
-    run = _resume(game, state)
-    players = CompiledRun(game, run, None if state is None else state.get("compiled"))
+    run = CompiledRun(game, *game.begin(state), None if state is None else state.get("compiled"))
     while True:
-        players.advance(game.every - run.t % game.every)
-        players.write()
-        yield run.iterate(run.adversary.average, compiled=players.save())
+        run.advance(game.every - run.t % game.every)
+        yield Iterate(run.t, run.point())
 
 
 def _play_mirror_prox(game: Game, state: Mapping[str, Any] | None) -> Iterator[Iterate]:
-    rows, run = DomainRows(game.problem), _resume(game, state)
-    w, lam, rng = run.w, run.adversary, run.rng
-    mixture_total = np.zeros(game.problem.n_domains) if state is None else state["mixture_total"]
+    """A trial step by a copy of the players, then the step along the gradients found there."""
+    rows, (players, rng) = DomainRows(game.problem), game.begin(state)
+    p = game.problem.n_domains
+    mixture_total = np.zeros(p) if state is None else np.array(state["mixture_total"])
     while True:
-        run.t += 1
-        gamma_w, gamma_mixture = game.step_w(run.t), game.step_mixture(run.t)
-        trial = game.opponent()
-        trial.load_state_dict(lam.state_dict())
-        delta_w, delta_mixture = _gradients(game, rows, w, lam.mixture, rng)
-        w_trial = game.project(w - gamma_w * delta_w)
-        trial.step(delta_mixture, gamma_mixture)
-        delta_w, delta_mixture = _gradients(game, rows, w_trial, trial.mixture, rng)
-        w = run.w = game.project(w - gamma_w * delta_w)
-        lam.step(delta_mixture, gamma_mixture)
-        run.total, mixture_total = run.total + w_trial, mixture_total + trial.mixture
-        if run.t % game.every == 0:
-            yield run.iterate(mixture_total / run.t, mixture_total=mixture_total)
+        sizes, trial = players.next_sizes(), players.copy()
+        trial.step(*_gradients(game, rows, players, rng), sizes)
+        players.step(*_gradients(game, rows, trial, rng), sizes)
+        players.total = trial.total  # the sum of the trial points
+        mixture_total = mixture_total + trial.adversary.mixture
+        if players.t % game.every == 0:
+            yield Iterate(players.t, PlayersPoint(players, rng, mixture_total))
 
 
 def _gradients(
-    game: Game, rows: DomainRows, w: Array, mixture: Array, rng: np.random.Generator
+    game: Game, rows: DomainRows, at: Players, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """δ_w with the regulariser, and δ_λ with offsets and penalty, from one draw of uniforms."""
-    p = game.problem.n_domains
+    w, mixture, p = at.w, at.adversary.mixture, game.problem.n_domains
     n_w = game.sampler.n_draws(p)
     u = rng.random(n_w + game.mixture_sampler.n_draws(p))
     delta_w = game.sampler.model_gradient(rows, w, mixture, u[:n_w])
@@ -340,127 +333,9 @@ def _gradients(
     if game.penalty is not None:
         delta_mixture = delta_mixture - game.penalty.gradient(mixture)
     if not np.all(np.isfinite(delta_mixture)):
-        raise ValueError(
-            f"the gradient for λ = {mixture} is {delta_mixture}: make step_w shorter, or "
-            "step_mixture where a prior keeps λ from 0"
+        raise InputError(
+            "step_w",
+            f"may be too long: the gradient for λ = {mixture} is {delta_mixture}",
+            "make step_w shorter, or step_mixture where a prior keeps λ from 0",
         )
     return delta_w, delta_mixture
-
-
-@dataclass
-class Run:
-    """All that changes from step to step."""
-
-    t: int
-    w: Array
-    total: Array  # Σ w_t
-    previous: Array | None  # δ_w of the last step, for the optimistic one
-    memory: dict[str, Array]  # of the optimizer
-    adversary: Adversary
-    rng: np.random.Generator
-
-    def iterate(self, mixture_average: Array, **more: Any) -> Iterate:
-        """The present point; nothing in it changes later."""
-        state = {
-            "t": self.t,
-            "w": self.w.copy(),
-            "total": self.total.copy(),
-            "previous": None if self.previous is None else self.previous.copy(),
-            "memory": {name: value.copy() for name, value in self.memory.items()},
-            "adversary": self.adversary.state_dict(),
-            "rng": self.rng.bit_generator.state,
-            **{name: value.copy() for name, value in more.items()},
-        }
-        w, average = self.w.copy(), self.total / self.t
-        return Iterate(w, self.adversary.mixture, average, mixture_average, self.t, state)
-
-
-def _resume(game: Game, state: Mapping[str, Any] | None) -> Run:
-    rng = np.random.default_rng(game.seed)
-    adversary = game.opponent()
-    if state is None:
-        w = game.project(game.start)
-        memory = game.optimizer.start(len(w))
-        return Run(0, w, np.zeros_like(w), None, memory, adversary, rng)
-    adversary.load_state_dict(state["adversary"])
-    rng.bit_generator.state = state["rng"]
-    previous = None if state["previous"] is None else np.array(state["previous"])
-    memory = {name: np.array(value) for name, value in state["memory"].items()}
-    w, total = np.array(state["w"]), np.array(state["total"])
-    return Run(int(state["t"]), w, total, previous, memory, adversary, rng)
-
-
-def _game(
-    problem: LinearDomains,
-    mixtures: MixtureSet | None,
-    *,
-    step_w: Schedule,
-    step_mixture: Schedule,
-    sampler: ModelSampler | None = None,
-    mixture_sampler: MixtureSampler | None = None,
-    adversary: Literal["euclidean", "entropic"] = "euclidean",
-    optimizer: Optimizer | None = None,
-    gamma: float = 0.0,
-    mu: float = 0.0,
-    norm: str = "squared",
-    prior: DirichletPrior | None = None,
-    offsets: ArrayLike | None = None,
-    w_radius: float | None = None,
-    start: ArrayLike | None = None,
-    start_mixture: ArrayLike | None = None,
-    seed: int | np.random.Generator = 0,
-    every: int = 1,
-    optimistic: bool = False,
-) -> Game:
-    """The arguments, checked."""
-    sampler = PerDomain() if sampler is None else sampler
-    if not (w_radius is None or (isinstance(w_radius, Real) and 0 < w_radius < np.inf)):
-        raise ValueError(f"w_radius is {w_radius!r}; give a positive number, or None for no bound")
-    if adversary not in ("euclidean", "entropic"):
-        raise ValueError(f"adversary is {adversary!r}; give 'euclidean' or 'entropic'")
-    if not (isinstance(every, Real) and every >= 1 and every % 1 == 0):
-        raise ValueError(f"every is {every!r}; give a whole number ≥ 1")
-    w = np.zeros(problem.n_parameters) if start is None else problem._check_w(start)
-    objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior)
-    if start_mixture is not None and not objective.mixtures.contains(start_mixture):
-        raise ValueError(
-            f"start_mixture is {start_mixture}, not in {objective.mixtures}; project it first"
-        )
-    return Game(
-        problem=problem,
-        objective=objective,
-        step_w=_schedule("step_w", step_w),
-        step_mixture=_schedule("step_mixture", step_mixture),
-        sampler=sampler,
-        mixture_sampler=mixture_sampler or companion(sampler),
-        adversary=adversary,
-        optimizer=SGD() if optimizer is None else optimizer,
-        w_radius=w_radius,
-        start=w,
-        start_mixture=start_mixture,
-        seed=seed,
-        every=int(every),
-        optimistic=optimistic,
-    )
-
-
-def _schedule(name: str, step: Schedule) -> Callable[[int], float]:
-    if callable(step):
-        return lambda t: _size(f"{name}({t})", step(t))
-    return Constant(_size(name, step))
-
-
-@dataclass(frozen=True)
-class Constant:
-    """The same size at every step."""
-
-    size: float
-
-    def __call__(self, t: int) -> float:
-        return self.size
-
-
-def _size(name: str, step: float) -> float:
-    if not (isinstance(step, Real) and 0 <= step < np.inf):
-        raise ValueError(f"{name} is {step!r}; give a number ≥ 0, or a function of the step number")
-    return float(step)
