@@ -1,6 +1,6 @@
 """How often do 95 % intervals of audits cover the truth? Measured, for docs/auditing.md.
 
-    python benchmarks/coverage.py            # 2000 draws a case, some five minutes
+    python benchmarks/coverage.py            # 2000 draws a case, some ten minutes
     python benchmarks/coverage.py --draws 200
     python benchmarks/coverage.py --only differences
 
