@@ -975,7 +975,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     "box too low": (lambda: Box([0, 0], [0.4, 0.5]), "upper sums to 0.9; .* ≥ 1"),
     "box lengths": (lambda: Box([0, 0], [1, 1, 1]), r"upper has shape \(3,\); give 2"),
     "box NaN": (lambda: Box([0, 0], [math.nan, 1]), "upper has the entry nan"),
-    "box text": (lambda: Box([0, 0], ["a", 1]), "upper is no list of numbers"),
+    "box text": (lambda: Box([0, 0], ["a", "b"]), "upper is no list of numbers"),
     "box inf": (lambda: Box([-math.inf, 0], [1, 1]), "lower has the entry -inf"),
     "cvar zero": (lambda: cvar([0.5, 0.5], 0), r"alpha is 0; .* \(0, 1\]"),
     "cvar above one": (lambda: cvar([0.5, 0.5], 1.1), "alpha is 1.1"),
