@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
+from anymix.errors import InputError
 from anymix.mixtures import (
     Box,
     Chi2Ball,
@@ -18,11 +19,14 @@ from anymix.mixtures import (
     DirichletPrior,
     Hull,
     MixtureSet,
+    NoPenalty,
     Point,
     Simplex,
     TVBall,
     Vertices,
 )
+from anymix.mixtures import Penalty as AnyPenalty
+from anymix.mixtures.penalties import penalty_on_mixtures
 
 cp: Any = pytest.importorskip("cvxpy")  # untyped
 
@@ -290,3 +294,48 @@ def test_a_prior_beside_huge_losses_fills_the_box_in_their_order(scale: float) -
     )
     np.testing.assert_allclose(lam, [0.5, 0.35, 0.1, 0.05], rtol=0, atol=1e-12)
     assert lam.sum() == pytest.approx(1, abs=1e-14)
+
+
+# One interface.
+
+
+def test_no_penalty_is_a_chi2_penalty_of_weight_zero() -> None:
+    rng = np.random.default_rng(0)
+    none, zero = NoPenalty(), Chi2Penalty(0.0, [1, 2, 3])
+    for _ in range(20):
+        mixtures, losses, lam = random_set(rng, 3), rng.normal(size=3), rng.dirichlet(np.ones(3))
+        assert none.value(lam) == zero.value(lam) == 0
+        np.testing.assert_array_equal(none.gradient(lam), zero.gradient(lam))
+        np.testing.assert_array_equal(none.hessian(lam), zero.hessian(lam))
+        np.testing.assert_array_equal(
+            none.best_response(mixtures, losses), zero.best_response(mixtures, losses)
+        )
+    assert none.times(3.0) is none
+
+
+@pytest.mark.parametrize(
+    "penalty", [NoPenalty(), Chi2Penalty(0.3, [1, 2, 3]), DirichletPrior([2.0, 1.0, 3.5])]
+)
+def test_a_multiple_of_a_penalty(penalty: AnyPenalty) -> None:
+    """Differences of its values are so many times as large, and so are its derivatives."""
+    more = penalty.times(4.0)
+    a, b = np.array([0.2, 0.3, 0.5]), np.array([0.6, 0.3, 0.1])
+    assert more.value(a) - more.value(b) == pytest.approx(4 * (penalty.value(a) - penalty.value(b)))
+    np.testing.assert_allclose(more.gradient(a), 4 * penalty.gradient(a))
+    np.testing.assert_allclose(more.hessian(a), 4 * penalty.hessian(a))
+    losses = np.array([1.0, 0.5, 0.2])
+    np.testing.assert_allclose(
+        more.best_response(Simplex(3), 4 * losses), penalty.best_response(Simplex(3), losses)
+    )
+    assert penalty.is_quadratic == np.array_equal(penalty.hessian(a), penalty.hessian(b))
+
+
+def test_the_one_penalty_that_is_asked_for() -> None:
+    prior = DirichletPrior([2.0, 2.0])
+    assert isinstance(penalty_on_mixtures(0.0, [1, 2], None), NoPenalty)
+    assert penalty_on_mixtures(0.0, [1, 2], prior) is prior
+    assert repr(penalty_on_mixtures(0.5, [1, 3], None)) == repr(Chi2Penalty(0.5, [1, 3]))
+    with pytest.raises(InputError, match="mu is given beside a prior; penalise λ by one of them"):
+        penalty_on_mixtures(0.5, [1, 2], prior)
+    with pytest.raises(InputError, match="mu is -1"):
+        penalty_on_mixtures(-1, [1, 2], prior)

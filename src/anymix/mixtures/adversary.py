@@ -103,7 +103,7 @@ class Adversary:
         slope = vector("gradient", gradient, self.mixtures.n_domains)
         slope = slope - self.penalty.gradient(self._mixture)
         if not np.isfinite(slope).all():
-            found = f"has no finite gradient at {self._mixture}"
+            found = "has no finite gradient at this λ"
             raise InputError("penalty", found, "start inside Λ, with smaller steps")
         previous = self._previous if self.optimistic and self.n_steps else slope
         with np.errstate(over="ignore"):
@@ -161,14 +161,14 @@ class Adversary:
 def _logarithm_of(mixture: Array, value: ArrayLike) -> Array:
     logarithm = np.array(value, dtype=np.float64)
     if logarithm.shape != mixture.shape or not np.allclose(np.exp(logarithm), mixture):
-        raise InputError("logarithm", f"is {logarithm}", f"give log(mixture) = log({mixture})")
+        raise InputError("logarithm", "is not log(mixture)", "give what state_dict gave")
     return logarithm
 
 
 def _member(name: str, value: ArrayLike, mixtures: MixtureSet) -> Array:
     mixture = vector(name, value, mixtures.n_domains).copy()
     if not mixtures.contains(mixture):
-        raise InputError(name, f"is {mixture}, which is not in {mixtures}", "project it first")
+        raise InputError(name, f"is not in the {type(mixtures).__name__}", "project it first")
     return mixture
 
 

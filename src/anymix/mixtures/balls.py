@@ -83,15 +83,15 @@ class TVBall(MixtureSet):
         """True: two boxes give it."""
         return True
 
-    def kl_project(self, logits: Array) -> Array:
+    def kl_project(self, logits: ArrayLike) -> Array:
         """log of argmin Σ λ log(λ/w) over the ball, where log w = logits.
 
         Parameters
         ----------
-        logits : ndarray of shape (p,)
+        logits : array-like of shape (p,)
             log w, up to a constant.
         """
-        return kl_ball(logits, self._c, self.rho)
+        return kl_ball(np.asarray(logits, dtype=np.float64), self._c, self.rho)
 
     def _project(self, v: Array, w: Array | None) -> Array:
         c, rho = self._c, self.rho

@@ -99,7 +99,7 @@ def _normalized(
     F = _finite("factor", F, (n, F.shape[-1]))
     lower, upper = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
     if lower.shape != (n,) or upper.shape != (n,) or not np.all(lower <= upper):
-        raise InputError("lower", f"is {lower} and upper {upper}", f"give {n} with lower ≤ upper")
+        raise InputError("lower", "is not always ≤ upper", f"give {n} of each with lower ≤ upper")
     if np.any(D < 0):
         raise InputError("diagonal", f"has the entry {D.min()}", "give numbers ≥ 0")
     c, F, D = scaled(c, F, D)
@@ -117,7 +117,9 @@ def _normalized(
 def _finite(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
     array = np.asarray(value, dtype=np.float64)
     if array.shape != shape or not np.all(np.isfinite(array)):
-        raise InputError(name, f"is {array}", f"give finite numbers of shape {shape}")
+        raise InputError(
+            name, f"of shape {array.shape} cannot be used", f"give finite numbers of shape {shape}"
+        )
     return array
 
 
@@ -137,6 +139,8 @@ def _feasible(problem: Problem) -> Array:
     distance = replace(problem, c=b @ A, F=A.T, D=np.zeros(n), A=none, b=none[:, 0])
     theta = active_set(distance, problem.clip(np.zeros(n)))
     if not problem.meets_rows(theta):
-        found = f"is missed by {A @ theta - b} by the nearest θ between lower and upper"
+        found = (
+            f"is missed by {np.abs(A @ theta - b).max()} by the nearest θ between lower and upper"
+        )
         raise InputError("totals", found, "widen the bounds or change totals")
     return theta

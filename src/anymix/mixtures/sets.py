@@ -96,12 +96,12 @@ class MixtureSet(ABC):
         w = None if weights is None else positive("weights", weights, self.n_domains)
         return self._project(v, w)
 
-    def kl_project(self, logits: Array) -> Array:
+    def kl_project(self, logits: ArrayLike) -> Array:
         """log of argmin Σ λ log(λ/w) over conv Λ, where log w = logits.
 
         Parameters
         ----------
-        logits : ndarray of shape (p,)
+        logits : array-like of shape (p,)
             log w, up to a constant.
 
         Returns
@@ -115,7 +115,7 @@ class MixtureSet(ABC):
                 f"no exact KL projection onto {type(self).__name__}; use kind='euclidean', or one "
                 "of Simplex, Vertices, Box, TVBall and Point"
             )
-        return kl_box(logits, *bounds)
+        return kl_box(np.asarray(logits, dtype=np.float64), *bounds)
 
     def maximize(self, losses: ArrayLike) -> Array:
         """A maximiser of ⟨λ, losses⟩ over Λ, exactly.
