@@ -24,7 +24,7 @@ from scipy.stats import norm
 import anymix as ax
 from anymix import intervals
 from anymix.auditing.audits import FLOOR, Audit, audit, compare
-from anymix.mixtures.sets import MixtureSet
+from anymix.mixtures import MixtureSet
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import gammaln
 
-from anymix.mixtures.penalties import DirichletPrior
-from anymix.mixtures.sets import (
+from anymix.mixtures import (
     Box,
     Chi2Ball,
+    DirichletPrior,
     Hull,
     MixtureSet,
     Point,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.datasets import Dataset
-from anymix.mixtures.sets import Point, Simplex
+from anymix.mixtures import Point, Simplex
 from anymix.reproduction import Experiment, Settings, Table, reproduce
 from anymix.solvers.optimizers import Adagrad
 

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from anymix.bounds.rates import Constants, constants, convergence, step_sizes
 from anymix.bounds.variance import variances
-from anymix.mixtures.sets import Box, Chi2Ball, MixtureSet, Point, Simplex, TVBall
+from anymix.mixtures import Box, Chi2Ball, MixtureSet, Point, Simplex, TVBall
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
 from anymix.solvers.certificates import Objective

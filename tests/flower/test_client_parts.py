@@ -12,7 +12,7 @@ from flwr.app import Context, Error, Message
 
 from anymix.flower import LocalGrid, client_app, federated_solve
 from anymix.flower.wire import SOLVE, pack, unpack
-from anymix.mixtures.sets import Point
+from anymix.mixtures import Point
 from anymix.problem.linear import LinearDomains
 
 

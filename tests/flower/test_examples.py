@@ -13,7 +13,7 @@ from flwr.app import Context, RecordDict
 
 from anymix import datasets
 from anymix.flower.engines import federate
-from anymix.mixtures.sets import Point
+from anymix.mixtures import Point
 from anymix.problem.linear import LinearDomains
 from anymix.solvers.exact import solve
 

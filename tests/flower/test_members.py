@@ -12,7 +12,7 @@ from anymix.errors import InputError
 from anymix.flower import LocalGrid
 from anymix.flower.members import Members
 from anymix.flower.roster import Roster
-from anymix.mixtures.sets import Chi2Ball, Simplex
+from anymix.mixtures import Chi2Ball, Simplex
 
 
 def test_members_are_ordered_by_key_and_asked_once() -> None:

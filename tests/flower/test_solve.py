@@ -12,8 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from anymix import datasets
 from anymix.flower import LocalGrid, client_app, federated_certify, federated_solve
-from anymix.mixtures.penalties import DirichletPrior
-from anymix.mixtures.sets import Chi2Ball, Point, Simplex
+from anymix.mixtures import Chi2Ball, DirichletPrior, Point, Simplex
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, SquaredError
 from anymix.solvers.certificates import certify

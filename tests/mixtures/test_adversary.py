@@ -11,9 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anymix.mixtures.adversary import Adversary
-from anymix.mixtures.penalties import Chi2Penalty, DirichletPrior
-from anymix.mixtures.sets import Box, Chi2Ball, Hull, MixtureSet, Point, Simplex, TVBall, Vertices
+from anymix.mixtures import (
+    Adversary,
+    Box,
+    Chi2Ball,
+    Chi2Penalty,
+    DirichletPrior,
+    Hull,
+    MixtureSet,
+    Point,
+    Simplex,
+    TVBall,
+    Vertices,
+)
 
 Array = NDArray[np.float64]
 Kind = Literal["euclidean", "entropic"]

@@ -66,7 +66,7 @@ def test_bad_files_of_mixtures(tmp_path: Path, content: str, message: str) -> No
         ("simplex:2", "mixtures is 'simplex:2'"),
         ("chi2", "give a number, as in chi2:2.0"),
         ("tv:x", "give a number, as in tv:0.2"),
-        ("cvar:7", "alpha must be"),
+        ("cvar:7", r"alpha is 7.0; give a number in \(0, 1\]"),
         ("nowhere.json", "cannot be read as JSON"),
     ],
 )

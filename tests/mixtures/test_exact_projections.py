@@ -14,11 +14,7 @@ from exact_projection import exact_box, exact_chi2, exact_hull, exact_tv, ration
 from numpy.typing import NDArray
 
 import anymix as ax
-from anymix.mixtures import programs as quadratic
-from anymix.mixtures import projections as projection
-from anymix.mixtures import sets
-from anymix.mixtures.projections import project_box
-from anymix.mixtures.sets import (
+from anymix.mixtures import (
     Box,
     Chi2Ball,
     Hull,
@@ -29,6 +25,11 @@ from anymix.mixtures.sets import (
     Vertices,
     cvar,
 )
+from anymix.mixtures import projections as projection
+from anymix.mixtures.active_sets import Face
+from anymix.mixtures.crossing import Crossing
+from anymix.mixtures.duals import Dual
+from anymix.mixtures.projections import project_box
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator
@@ -70,9 +71,9 @@ class Looks:
         for owner, name in (
             (projection, "seen_from"),
             (projection, "_pivots"),
-            (sets._Crossing, "_f"),
-            (quadratic._Face, "__init__"),
-            (quadratic._Dual, "at"),
+            (Crossing, "_f"),
+            (Face, "__init__"),
+            (Dual, "at"),
         ):
             monkeypatch.setattr(owner, name, self._counted(name, getattr(owner, name)))
 
@@ -287,6 +288,8 @@ def all_sets(rng: Rng, p: int) -> Iterator[MixtureSet]:
         least = max(1.0, float(np.sum(base.project(m, 1 / m) ** 2 / m)))
         over = 10.0 ** rng.choice([-12, -9, -6, -4, -2, 0, 6])
         yield Chi2Ball(sizes, least * (1 + over), base)
+    for base in bases:
+        yield base.shrunk(rng.choice([1e-9, 1e-3, 0.5]), m)
 
 
 def go_round(cases: int, seed: int, looks: Looks) -> None:

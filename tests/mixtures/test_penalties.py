@@ -11,8 +11,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from anymix.mixtures.penalties import Chi2Penalty, DirichletPrior
-from anymix.mixtures.sets import Box, Chi2Ball, Hull, MixtureSet, Point, Simplex, TVBall, Vertices
+from anymix.mixtures import (
+    Box,
+    Chi2Ball,
+    Chi2Penalty,
+    DirichletPrior,
+    Hull,
+    MixtureSet,
+    Point,
+    Simplex,
+    TVBall,
+    Vertices,
+)
 
 cp: Any = pytest.importorskip("cvxpy")  # untyped
 

@@ -15,18 +15,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anymix.mixtures.projections import project_box, project_simplex
-from anymix.mixtures.sets import (
+from anymix.errors import InputError
+from anymix.mixtures import (
     Box,
     Chi2Ball,
     Hull,
     MixtureSet,
     Point,
+    Shrunk,
     Simplex,
     TVBall,
     Vertices,
     cvar,
 )
+from anymix.mixtures.projections import project_box, project_simplex
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator
@@ -69,7 +71,7 @@ def _chi2(draw: st.DrawFn, p: int, base: MixtureSet | None) -> Chi2Ball:
 @st.composite
 def _mixture_set(draw: st.DrawFn, p: int, depth: int = 1) -> MixtureSet:
     kinds = ["simplex", "vertices", "point", "hull", "box", "cvar", "tv"]
-    kind = draw(st.sampled_from(kinds + ["chi2"] * 4 * (depth >= 0)))
+    kind = draw(st.sampled_from(kinds + (["chi2"] * 4 + ["shrunk"] * 2) * (depth >= 0)))
     if kind == "simplex":
         return Simplex(p)
     if kind == "vertices":
@@ -84,6 +86,9 @@ def _mixture_set(draw: st.DrawFn, p: int, depth: int = 1) -> MixtureSet:
         return cvar(draw(_mixture(p)), draw(st.floats(0.01, 1)))
     if kind == "tv":
         return TVBall(draw(_mixture(p)), draw(st.sampled_from([0, 0.05, 0.3, 0.9, 1, 1.5])))
+    if kind == "shrunk":
+        t = draw(st.sampled_from([1e-6, 0.1, 0.5, 0.999]))
+        return draw(_mixture_set(p, depth - 1)).shrunk(t, draw(_mixture(p)))
     return draw(_chi2(p, draw(_mixture_set(p, depth - 1))))
 
 
@@ -254,8 +259,7 @@ def test_members_far_apart_need_centres_of_their_own(
 ) -> None:
     """Members more than 2ε apart are never covered by one centre, so they are at most |Λ_ε|."""
     mixtures, *_ = case
-    if isinstance(mixtures, Vertices):
-        mixtures = Simplex(mixtures.n_domains)  # the vertices cover themselves, not their hull
+    mixtures = mixtures.convex_hull  # the vertices cover themselves, not what is between them
     directions = np.random.default_rng(0).normal(size=(6, mixtures.n_domains))
     apart: list[Array] = []
     for direction in directions:
@@ -366,6 +370,30 @@ def _random_chi2(
     return draw
 
 
+def _in_shrunk(
+    base: Callable[[cp.Variable, Parameters], list[Any]],
+) -> Callable[[cp.Variable, Parameters], list[Any]]:
+    """λ = (1−t) m + t z for a member z of the base."""
+
+    def constraints(lam: cp.Variable, q: Parameters) -> list[Any]:
+        q["size"], q["moved"] = cp.Parameter(nonneg=True), cp.Parameter(P)
+        z = cp.Variable(P, nonneg=True)
+        return [lam == q["moved"] + q["size"] * z, cp.sum(z) == 1, *base(z, q)]
+
+    return constraints
+
+
+def _random_shrunk(
+    base: Callable[[Rng, Parameters], MixtureSet],
+) -> Callable[[Rng, Parameters], MixtureSet]:
+    def draw(rng: Rng, q: Parameters) -> MixtureSet:
+        t, m = rng.uniform(0.05, 1), rng.dirichlet(np.ones(P))
+        q["size"].value, q["moved"].value = t, (1 - t) * m
+        return base(rng, q).shrunk(t, m)
+
+    return draw
+
+
 KINDS: dict[str, Kind] = {
     "simplex": (_in_simplex, _random_simplex),
     "box": (_in_box, _random_box),
@@ -376,6 +404,9 @@ KINDS: dict[str, Kind] = {
     "chi2 box": (_in_chi2(_in_box), _random_chi2(_random_box)),
     "chi2 tv": (_in_chi2(_in_tv), _random_chi2(_random_tv)),
     "chi2 hull": (_in_chi2(_in_hull), _random_chi2(_random_hull)),
+    "shrunk simplex": (_in_shrunk(_in_simplex), _random_shrunk(_random_simplex)),
+    "shrunk tv": (_in_shrunk(_in_tv), _random_shrunk(_random_tv)),
+    "shrunk hull": (_in_shrunk(_in_hull), _random_shrunk(_random_hull)),
 }
 
 
@@ -687,7 +718,7 @@ def test_chi2_ball_of_the_least_radius_is_one_point(base: MixtureSet) -> None:
         assert ball.contains(answer, 1e-12)
         np.testing.assert_allclose(answer, ball.center, rtol=0, atol=1e-7)
     if least > 1:
-        with pytest.raises(ValueError, match=r"r must be at least .*, the least skewness in base"):
+        with pytest.raises(ValueError, match=r"r is .*, below .*, the least skewness in base"):
             Chi2Ball(sizes, 1 + 0.9 * (least - 1), base)
 
 
@@ -923,82 +954,90 @@ def test_wrong_mixtures_are_not_contained(mixtures: MixtureSet) -> None:
 
 
 BAD: dict[str, tuple[Callable[[], object], str]] = {
-    "no domains": (lambda: Simplex(0), "n_domains .* found 0"),
-    "half a domain": (lambda: Vertices(2.5), "n_domains .* found 2.5"),  # type: ignore[arg-type]
-    "true domains": (lambda: Simplex(True), "n_domains .* found True"),
-    "domains as text": (lambda: Simplex("3"), "n_domains .* found '3'"),  # type: ignore[arg-type]
-    "point not a distribution": (lambda: Point([0.5, 0.6]), "mixture must .* sum 1.1"),
-    "point below zero": (lambda: Point([1.5, -0.5]), "mixture must .* minimum -0.5"),
-    "point empty": (lambda: Point([]), r"mixture must .* shape \(0,\)"),
-    "point a matrix": (lambda: Point([[1.0]]), r"mixture must .* shape \(1, 1\)"),
-    "point NaN": (lambda: Point([math.nan, 1]), "mixture must be finite, found nan"),
-    "point text": (lambda: Point(["a", "b"]), "mixture must be numbers"),
-    "point ragged": (lambda: Hull([[1.0], [0.5, 0.5]]), "points must be numbers"),
-    "hull empty": (lambda: Hull([]), r"points must .* shape \(0,\)"),
-    "hull of nothing": (lambda: Hull(np.zeros((0, 3))), r"points must .* shape \(0, 3\)"),
-    "hull of a vector": (lambda: Hull([0.5, 0.5]), r"points must .* shape \(2,\)"),
-    "hull not distributions": (lambda: Hull([[0.5, 0.5], [0.5, 0.4]]), "points must .* sum 0.9"),
-    "hull inf": (lambda: Hull([[math.inf, 0.5]]), "points must be finite, found inf"),
-    "box crossed": (lambda: Box([0.5, 0], [0.4, 1]), r"lower must not exceed .* 0.5 > 0.4"),
-    "box too high": (lambda: Box([0.6, 0.6], [1, 1]), "Σ lower must be ≤ 1 .* found 1.2"),
-    "box too low": (lambda: Box([0, 0], [0.4, 0.5]), "Σ upper ≥ 1, found 0.0 and 0.9"),
-    "box lengths": (lambda: Box([0, 0], [1, 1, 1]), "upper must be a vector of length 2"),
-    "box NaN": (lambda: Box([0, 0], [math.nan, 1]), "upper must be finite, found nan"),
-    "box inf": (lambda: Box([-math.inf, 0], [1, 1]), "lower must be finite, found -inf"),
-    "cvar zero": (lambda: cvar([0.5, 0.5], 0), r"alpha must .* \(0, 1\].* found 0"),
-    "cvar above one": (lambda: cvar([0.5, 0.5], 1.1), r"alpha must .* found 1.1"),
-    "cvar NaN": (lambda: cvar([0.5, 0.5], math.nan), "alpha must .* found nan"),
-    "cvar reference": (lambda: cvar([1, 2], 0.5), "reference must .* sum 3"),
-    "tv negative": (lambda: TVBall([0.5, 0.5], -0.1), "rho must .* found -0.1"),
-    "tv infinite": (lambda: TVBall([0.5, 0.5], math.inf), "rho must .* found inf"),
-    "tv text": (lambda: TVBall([0.5, 0.5], "a"), "rho must .* found 'a'"),  # type: ignore[arg-type]
-    "tv center": (lambda: TVBall([1, 1], 0.1), "center must .* sum 2"),
-    "chi2 below one": (lambda: Chi2Ball([1, 1], 0.99), "r must .* found 0.99"),
-    "chi2 NaN": (lambda: Chi2Ball([1, 1], math.nan), "r must .* found nan"),
-    "chi2 no rows": (lambda: Chi2Ball([1, 0], 2), "sizes must be positive, found 0.0 at index 1"),
-    "chi2 negative": (lambda: Chi2Ball([1, -3], 2), "sizes must be positive, found -3.0"),
-    "chi2 lengths": (lambda: Chi2Ball([1, 1], 2, Simplex(3)), "sizes must be a vector of length 3"),
+    "no domains": (lambda: Simplex(0), "n_domains is 0; give"),
+    "half a domain": (lambda: Vertices(2.5), "n_domains is 2.5"),  # type: ignore[arg-type]
+    "true domains": (lambda: Simplex(True), "n_domains is True"),
+    "domains as text": (lambda: Simplex("3"), "n_domains is '3'"),  # type: ignore[arg-type]
+    "point not a distribution": (lambda: Point([0.5, 0.6]), "mixture has .* sum 1.1"),
+    "point below zero": (lambda: Point([1.5, -0.5]), "mixture has the minimum -0.5"),
+    "point empty": (lambda: Point([]), r"mixture has shape \(0,\)"),
+    "point a matrix": (lambda: Point([[1.0]]), r"mixture has shape \(1, 1\)"),
+    "point NaN": (lambda: Point([math.nan, 1]), "mixture has the entry nan"),
+    "point text": (lambda: Point(["a", "b"]), "mixture is no array of numbers"),
+    "point ragged": (lambda: Hull([[1.0], [0.5, 0.5]]), "points is no array of numbers"),
+    "hull empty": (lambda: Hull([]), r"points has shape \(0,\)"),
+    "hull of nothing": (lambda: Hull(np.zeros((0, 3))), r"points has shape \(0, 3\)"),
+    "hull of a vector": (lambda: Hull([0.5, 0.5]), r"points has shape \(2,\)"),
+    "hull not distributions": (lambda: Hull([[0.5, 0.5], [0.5, 0.4]]), "points has .* sum 0.9"),
+    "hull inf": (lambda: Hull([[math.inf, 0.5]]), "points has the entry inf"),
+    "box crossed": (lambda: Box([0.5, 0], [0.4, 1]), "lower has 0.5 > 0.4, .* at index 0; loosen"),
+    "box too high": (lambda: Box([0.6, 0.6], [1, 1]), "lower sums to 1.2; .* ≤ 1"),
+    "box too low": (lambda: Box([0, 0], [0.4, 0.5]), "upper sums to 0.9; .* ≥ 1"),
+    "box lengths": (lambda: Box([0, 0], [1, 1, 1]), r"upper has shape \(3,\); give 2"),
+    "box NaN": (lambda: Box([0, 0], [math.nan, 1]), "upper has the entry nan"),
+    "box text": (lambda: Box([0, 0], ["a", 1]), "upper is no list of numbers"),
+    "box inf": (lambda: Box([-math.inf, 0], [1, 1]), "lower has the entry -inf"),
+    "cvar zero": (lambda: cvar([0.5, 0.5], 0), r"alpha is 0; .* \(0, 1\]"),
+    "cvar above one": (lambda: cvar([0.5, 0.5], 1.1), "alpha is 1.1"),
+    "cvar NaN": (lambda: cvar([0.5, 0.5], math.nan), "alpha is nan"),
+    "cvar reference": (lambda: cvar([1, 2], 0.5), "reference has .* sum 3"),
+    "tv negative": (lambda: TVBall([0.5, 0.5], -0.1), "rho is -0.1; give a number ≥ 0"),
+    "tv infinite": (lambda: TVBall([0.5, 0.5], math.inf), "rho is inf"),
+    "tv text": (lambda: TVBall([0.5, 0.5], "a"), "rho is 'a'"),  # type: ignore[arg-type]
+    "tv center": (lambda: TVBall([1, 1], 0.1), "center has .* sum 2"),
+    "chi2 below one": (lambda: Chi2Ball([1, 1], 0.99), "r is 0.99; give a number ≥ 1"),
+    "chi2 NaN": (lambda: Chi2Ball([1, 1], math.nan), "r is nan"),
+    "chi2 no rows": (lambda: Chi2Ball([1, 0], 2), "sizes has 0.0 at index 1; .* > 0"),
+    "chi2 negative": (lambda: Chi2Ball([1, -3], 2), "sizes has -3.0"),
+    "chi2 lengths": (lambda: Chi2Ball([1, 1], 2, Simplex(3)), r"sizes has shape \(2,\); give 3"),
     "chi2 empty": (
         lambda: Chi2Ball([1, 1], 1.5, Point([1, 0])),
-        "r must be at least 2, the least skewness in base, found 1.5: .* raise r",
+        "r is 1.5, below 2, the least skewness in base; raise r",
     ),
-    "project length": (lambda: Simplex(2).project([1, 2, 3]), r"v must be .* shape \(3,\)"),
-    "project NaN": (lambda: Simplex(2).project([1, math.nan]), "v must be finite, found nan"),
-    "project -inf": (lambda: Box([0], [1]).project([-math.inf]), "v must be finite, found -inf"),
-    "project text": (lambda: Simplex(1).project(["x"]), "v must be numbers"),
-    "point project": (lambda: Point([1.0]).project([1, 2]), "v must be a vector of length 1"),
-    "weights zero": (lambda: Simplex(2).project([1, 2], [1, 0]), "weights must be positive"),
-    "weights inf": (lambda: Simplex(2).project([1, 2], [1, math.inf]), "weights must be finite"),
-    "weights length": (lambda: Simplex(2).project([1, 2], [1]), "weights must be a vector"),
-    "losses length": (lambda: Hull([[1.0]]).maximize([1, 2]), "losses must be a vector"),
-    "losses inf": (lambda: Simplex(2).maximize([math.inf, 1]), "losses must be finite, found inf"),
-    "contains length": (lambda: Simplex(2).contains([1]), "mixture must be a vector of length 2"),
-    "contains NaN": (lambda: Simplex(2).contains([math.nan, 1]), "mixture must be finite"),
-    "skewness sizes": (lambda: Simplex(2).skewness([1, 0]), "sizes must be positive"),
-    "skewness length": (lambda: Simplex(2).skewness([1, 1, 1]), "sizes must be a vector"),
-    "epsilon negative": (lambda: Simplex(2).log_cover_size(-1), "epsilon must .* found -1"),
-    "epsilon NaN": (lambda: Vertices(2).log_cover_size(math.nan), "epsilon must .* found nan"),
-    "quadratic c": (lambda: Simplex(2).minimize_quadratic([1]), "c must be a vector"),
+    "project length": (lambda: Simplex(2).project([1, 2, 3]), r"v has shape \(3,\); give 2"),
+    "project NaN": (lambda: Simplex(2).project([1, math.nan]), "v has the entry nan"),
+    "project -inf": (lambda: Box([0], [1]).project([-math.inf]), "v has the entry -inf"),
+    "project text": (lambda: Simplex(1).project(["x"]), "v is no list of numbers"),
+    "point project": (lambda: Point([1.0]).project([1, 2]), r"v has shape \(2,\); give 1"),
+    "weights zero": (lambda: Simplex(2).project([1, 2], [1, 0]), "weights has 0.0 .* > 0"),
+    "weights inf": (lambda: Simplex(2).project([1, 2], [1, math.inf]), "weights has the entry inf"),
+    "weights length": (lambda: Simplex(2).project([1, 2], [1]), "weights has shape"),
+    "losses length": (lambda: Hull([[1.0]]).maximize([1, 2]), "losses has shape"),
+    "losses inf": (lambda: Simplex(2).maximize([math.inf, 1]), "losses has the entry inf"),
+    "contains length": (lambda: Simplex(2).contains([1]), r"mixture has shape \(1,\); give 2"),
+    "contains NaN": (lambda: Simplex(2).contains([math.nan, 1]), "mixture has the entry nan"),
+    "skewness sizes": (lambda: Simplex(2).skewness([1, 0]), "sizes has 0.0 at index 1"),
+    "skewness length": (lambda: Simplex(2).skewness([1, 1, 1]), "sizes has shape"),
+    "epsilon negative": (lambda: Simplex(2).log_cover_size(-1), "epsilon is -1"),
+    "epsilon NaN": (lambda: Vertices(2).log_cover_size(math.nan), "epsilon is nan"),
+    "quadratic c": (lambda: Simplex(2).minimize_quadratic([1]), "c has shape"),
     "quadratic factor": (
         lambda: Simplex(2).minimize_quadratic([1, 2], [[1.0]]),
-        r"factor must be a matrix of 2 rows, found shape \(1, 1\)",
+        r"factor has shape \(1, 1\); give a matrix of 2 rows",
     ),
     "quadratic diagonal": (
         lambda: Simplex(2).minimize_quadratic([1, 2], None, [1, -1]),
-        "diagonal must be ≥ 0, found -1",
+        "diagonal has the entry -1.0; .* ≥ 0",
     ),
     "quadratic start": (
         lambda: Simplex(2).minimize_quadratic([1, 2], start=[1]),
-        "start must be a vector of length 2",
+        r"start has shape \(1,\); give 2",
     ),
+    "shrunk below zero": (lambda: Simplex(2).shrunk(-0.1, [0.5, 0.5]), r"t is -0.1; .* \[0, 1\]"),
+    "shrunk above one": (lambda: Simplex(2).shrunk(1.1, [0.5, 0.5]), "t is 1.1"),
+    "shrunk NaN": (lambda: Simplex(2).shrunk(math.nan, [0.5, 0.5]), "t is nan"),
+    "shrunk to nothing": (lambda: Shrunk(Simplex(2), 0, [0.5, 0.5]), r"t is 0; .* \(0, 1\]"),
+    "shrunk length": (lambda: Simplex(2).shrunk(0.5, [1]), r"reference has shape \(1,\); give 2"),
+    "shrunk reference": (lambda: Simplex(2).shrunk(0.5, [1, 2]), "reference has .* sum 3"),
 }
 
 
 @pytest.mark.parametrize("bad", BAD)
 def test_bad_input_is_named_with_what_was_found(bad: str) -> None:
     make, message = BAD[bad]
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=f"^{message}") as caught:
         make()
+    assert "\n" not in str(caught.value)
 
 
 def test_numbers_of_any_size_are_finite() -> None:

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anymix.mixtures.penalties import DirichletPrior
-from anymix.mixtures.sets import Chi2Ball, MixtureSet, Point, Simplex, cvar
+from anymix.mixtures import Chi2Ball, DirichletPrior, MixtureSet, Point, Simplex, cvar
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
 from anymix.solvers.certificates import (

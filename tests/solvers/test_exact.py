@@ -13,8 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from anymix.mixtures.penalties import DirichletPrior
-from anymix.mixtures.sets import Chi2Ball, Hull, Point, Simplex, TVBall, cvar
+from anymix.mixtures import Chi2Ball, DirichletPrior, Hull, Point, Simplex, TVBall, cvar
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
 from anymix.solvers import exact

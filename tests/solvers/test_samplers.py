@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from anymix.bounds.variance import Variances, advise_sampler, variances
-from anymix.mixtures.sets import Simplex
+from anymix.mixtures import Simplex
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
 from anymix.solvers.samplers import (

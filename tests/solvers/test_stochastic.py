@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anymix.mixtures.penalties import DirichletPrior
-from anymix.mixtures.sets import (
+from anymix.mixtures import (
     Box,
     Chi2Ball,
+    DirichletPrior,
     Hull,
     MixtureSet,
     Point,

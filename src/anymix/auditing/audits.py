@@ -27,8 +27,8 @@ from scipy.special import chdtri, ndtri
 
 from anymix.auditing import intervals
 from anymix.auditing.intervals import Estimate
+from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
-from anymix.mixtures.sets import MixtureSet
 from anymix.problem.arrays import encode, numbers, rows_of_domains
 
 Array = NDArray[np.float64]

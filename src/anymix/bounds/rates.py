@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_number
-from anymix.mixtures.sets import MixtureSet
+from anymix.mixtures import MixtureSet
 from anymix.problem.linear import LinearDomains, squared_lengths
 from anymix.problem.losses import CrossEntropy
 from anymix.solvers.certificates import Objective

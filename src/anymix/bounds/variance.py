@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from anymix.errors import InputError
-from anymix.mixtures.sets import MixtureSet, Simplex
+from anymix.mixtures import MixtureSet, Simplex
 from anymix.problem.linear import LinearDomains
 from anymix.solvers.certificates import Objective
 from anymix.solvers.exact import solve

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures.sets import Point
+from anymix.mixtures import Point
 from anymix.problem.entries import numbers
 from anymix.problem.linear import LinearDomains
 from anymix.solvers.exact import Solution, solve

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from anymix.estimators.baselines import Baseline, baseline_losses
 from anymix.estimators.model import LinearModel
+from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
-from anymix.mixtures.penalties import DirichletPrior
-from anymix.mixtures.sets import MixtureSet
 from anymix.problem.linear import LinearDomains
 from anymix.solvers.exact import Solution, solve
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from anymix.errors import InputError
 from anymix.flower.wire import MessageError, unpack
-from anymix.mixtures.sets import MixtureSet, Simplex
+from anymix.mixtures import MixtureSet, Simplex
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

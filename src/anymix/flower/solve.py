@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anymix.flower.client_parts import Clients
 from anymix.flower.results import Record
-from anymix.mixtures.penalties import DirichletPrior
-from anymix.mixtures.sets import MixtureSet
+from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.solvers.certificates import Certificate, certify
 from anymix.solvers.exact import Solution, solve
 

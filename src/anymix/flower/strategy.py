@@ -39,9 +39,7 @@ from anymix.flower.roster import Roster
 from anymix.flower.sampling import row_weights
 from anymix.flower.training import TrainingRound
 from anymix.flower.wire import pack_record
-from anymix.mixtures.adversary import Adversary
-from anymix.mixtures.penalties import Chi2Penalty
-from anymix.mixtures.sets import MixtureSet
+from anymix.mixtures import Adversary, Chi2Penalty, MixtureSet
 from anymix.solvers.optimizers import SGD, Optimizer
 from anymix.solvers.samplers import FullBatch, ModelSampler, PerDomain, Weighted
 from anymix.solvers.stochastic import Schedule, _schedule

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
-from typing import Literal, Protocol, final
+from typing import Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.mixtures.sets import Box, MixtureSet, Point, Simplex, TVBall, Vertices
+from anymix.errors import InputError, finite_number
+from anymix.mixtures.checks import vector
+from anymix.mixtures.penalties import NoPenalty, Penalty
+from anymix.mixtures.sets import MixtureSet
 
 Array = NDArray[np.float64]
 State = dict[str, Array | int]
-
-
-class Penalty(Protocol):
-    """What the adversary pays for λ: only the gradient matters for its steps."""
-
-    def gradient(self, mixture: ArrayLike) -> Array:
-        """The gradient of the penalty at λ, (p,)."""
-        ...
 
 
 @final
@@ -35,6 +29,24 @@ class Adversary:
     TVBall and Point, whose KL projections are exact; it never leaves λ_k = 0, so the start must not
     have a zero where Λ allows more.
 
+    Parameters
+    ----------
+    mixtures : MixtureSet
+        Λ, the set in which λ moves.
+    step : float
+        γ ≥ 0, the step size.
+    kind : {"euclidean", "entropic"}
+        Which of the two steps it takes.
+    start : array-like of shape (p,), optional
+        λ_0, a member of Λ; None is the centre of Λ.
+    penalty : Penalty, optional
+        What λ pays; None is nothing.
+    optimistic : bool
+        Whether each step also foresees the next gradient.
+
+    Examples
+    --------
+    >>> from anymix.mixtures import Simplex
     >>> adversary = Adversary(Simplex(2), step=0.1)
     >>> adversary.step([1.0, 0.0])
     >>> adversary.mixture
@@ -55,8 +67,9 @@ class Adversary:
         optimistic: bool = False,
     ) -> None:
         if kind not in ("euclidean", "entropic"):
-            raise ValueError(f"kind must be 'euclidean' or 'entropic', found {kind!r}")
-        self.mixtures, self.kind, self.penalty = mixtures, kind, penalty
+            raise InputError("kind", f"is {kind!r}", "give 'euclidean' or 'entropic'")
+        self.mixtures, self.kind = mixtures, kind
+        self.penalty = NoPenalty() if penalty is None else penalty
         self.step_size, self.optimistic = _size("step", step), optimistic
         self._mixture = _member("start", mixtures.center if start is None else start, mixtures)
         self._logarithm = _logarithm(self._mixture, mixtures) if kind == "entropic" else None
@@ -77,28 +90,42 @@ class Adversary:
         return _frozen(self._total / self.n_steps) if self.n_steps else self.mixture
 
     def step(self, gradient: ArrayLike, size: float | None = None) -> None:
-        """λ ← the next iterate, given δ = gradient (p,); `size` replaces γ for this step.
+        """λ ← the next iterate; an error leaves λ as it was.
 
-        An error leaves λ as it was.
+        Parameters
+        ----------
+        gradient : array-like of shape (p,)
+            δ_t, the loss of each domain or an estimate of it.
+        size : float, optional
+            A step size for this step in place of γ.
         """
         gamma = self.step_size if size is None else _size("size", size)
-        slope = _vector("gradient", gradient, self.mixtures.n_domains).copy()
-        if self.penalty is not None:
-            slope = _vector("penalty.gradient", slope - self.penalty.gradient(self._mixture))
+        slope = vector("gradient", gradient, self.mixtures.n_domains)
+        slope = slope - self.penalty.gradient(self._mixture)
+        if not np.isfinite(slope).all():
+            found = f"has no finite gradient at {self._mixture}"
+            raise InputError("penalty", found, "start inside Λ, with smaller steps")
         previous = self._previous if self.optimistic and self.n_steps else slope
         with np.errstate(over="ignore"):
-            move = _vector("size × gradient", gamma * (2 * slope - previous))
+            move = gamma * (2 * slope - previous)
+        if not np.isfinite(move).all():
+            raise InputError("size", "× gradient is no finite number", "take smaller steps")
         if self._logarithm is None:
             mixture = self.mixtures.project(self._mixture + move)
         else:
-            self._logarithm = _kl_project(self.mixtures, self._logarithm + move)
+            self._logarithm = self.mixtures.kl_project(self._logarithm + move)
             mixture = np.exp(self._logarithm)
         self._mixture, self._previous = mixture, slope
         self._total = self._total + mixture
         self.n_steps += 1
 
     def state_dict(self) -> State:
-        """All that moves, as copies: arrays and a count, for any file format."""
+        """All that moves, as copies: arrays and a count, for any file format.
+
+        Returns
+        -------
+        dict of str to ndarray or int
+        """
         state: State = {
             "mixture": self._mixture.copy(),
             "total": self._total.copy(),
@@ -110,16 +137,21 @@ class Adversary:
         return state
 
     def load_state_dict(self, state: Mapping[str, ArrayLike]) -> None:
-        """Continue where `state_dict` was taken, bit for bit."""
+        """Continue where `state_dict` was taken, bit for bit.
+
+        Parameters
+        ----------
+        state : mapping
+            What `state_dict` of an adversary of the same kind gave.
+        """
         names = {"mixture", "total", "previous", "n_steps"}
         names |= set() if self._logarithm is None else {"logarithm"}
         if set(state) != names:
-            raise ValueError(
-                f"state of a {self.kind} adversary must have {sorted(names)}, found {sorted(state)}"
-            )
+            fix = f"give {sorted(names)}, those of a {self.kind} adversary"
+            raise InputError("state", f"has the names {sorted(state)}", fix)
         p = self.mixtures.n_domains
         mixture = _member("mixture", state["mixture"], self.mixtures)
-        total, previous = (_vector(k, state[k], p).copy() for k in ("total", "previous"))
+        total, previous = (vector(k, state[k], p).copy() for k in ("total", "previous"))
         if self._logarithm is not None:
             self._logarithm = _logarithm_of(mixture, state["logarithm"])
         self._mixture, self._total, self._previous = mixture, total, previous
@@ -129,103 +161,28 @@ class Adversary:
 def _logarithm_of(mixture: Array, value: ArrayLike) -> Array:
     logarithm = np.array(value, dtype=np.float64)
     if logarithm.shape != mixture.shape or not np.allclose(np.exp(logarithm), mixture):
-        raise ValueError(f"logarithm must be log(mixture) = log({mixture}), found {logarithm}")
+        raise InputError("logarithm", f"is {logarithm}", f"give log(mixture) = log({mixture})")
     return logarithm
 
 
 def _member(name: str, value: ArrayLike, mixtures: MixtureSet) -> Array:
-    mixture = _vector(name, value, mixtures.n_domains).copy()
+    mixture = vector(name, value, mixtures.n_domains).copy()
     if not mixtures.contains(mixture):
-        raise ValueError(f"{name} must be in {mixtures}, found {mixture}: project it first")
+        raise InputError(name, f"is {mixture}, which is not in {mixtures}", "project it first")
     return mixture
 
 
 def _logarithm(mixture: Array, mixtures: MixtureSet) -> Array:
     """log λ of a start that the entropic step can leave."""
-    stuck = (mixture == 0) & (_upper(mixtures) > 0)
-    if stuck.any():
-        raise ValueError(
-            f"start must not be 0 for an entropic adversary, found 0 at {np.flatnonzero(stuck)}, "
-            "where it would stay for ever: mix a little of all domains into it"
-        )
+    mixtures.kl_project(np.zeros(mixture.size))  # an error says so if Λ has no such projection
+    for k in np.flatnonzero(mixture == 0):
+        only = np.zeros(mixture.size)
+        only[k] = 1
+        if mixtures.maximize(only)[k] > 0:
+            found = f"has 0 at index {k}, which an entropic step can never leave"
+            raise InputError("start", found, "mix a little of all domains into it")
     with np.errstate(divide="ignore"):
         return np.log(mixture)
-
-
-def _upper(mixtures: MixtureSet) -> Array:
-    """The largest λ_k in Λ, for each k."""
-    if isinstance(mixtures, Simplex | Vertices):
-        return np.ones(mixtures.n_domains)
-    if isinstance(mixtures, Box):
-        return mixtures.upper
-    if isinstance(mixtures, TVBall):
-        return np.minimum(mixtures.center + mixtures.rho, 1.0)
-    if isinstance(mixtures, Point):
-        return mixtures.center
-    raise TypeError(
-        f"no exact KL projection onto {type(mixtures).__name__}: use kind='euclidean', or one of "
-        "Simplex, Vertices, Box, TVBall and Point"
-    )
-
-
-def _kl_project(mixtures: MixtureSet, logits: Array) -> Array:
-    """log of argmin_{λ ∈ Λ} Σ λ log(λ/w), w = exp(logits)."""
-    if isinstance(mixtures, Point):
-        with np.errstate(divide="ignore"):
-            return np.log(mixtures.center)
-    if isinstance(mixtures, Box):
-        return _kl_box(logits, mixtures.lower, mixtures.upper, 1.0)
-    softmax = _log_softmax(logits)
-    if isinstance(mixtures, TVBall):
-        return _kl_ball(softmax, mixtures.center, mixtures.rho)
-    return softmax
-
-
-def _log_softmax(logits: Array) -> Array:
-    shifted = logits - logits.max()
-    return np.asarray(shifted - np.log(np.exp(shifted).sum()))
-
-
-def _kl_ball(softmax: Array, center: Array, rho: float) -> Array:
-    """The same over ½‖λ − c‖₁ ≤ ρ.
-
-    Where the ball binds, mass ρ is above c and mass ρ below: λ = max(c, w/A) and λ = min(c, w/B).
-    """
-    if rho >= 1 or np.abs(np.exp(softmax) - center).sum() <= 2 * rho:
-        return softmax
-    above = _kl_box(softmax, center, center + rho, 1 + rho)
-    below = _kl_box(softmax, np.zeros_like(center), center, 1 - rho)
-    with np.errstate(divide="ignore"):
-        return np.where(below < np.log(center), below, above)
-
-
-def _kl_box(logits: Array, lower: Array, upper: Array, total: float) -> Array:
-    """The same over lower ≤ λ ≤ upper, Σλ = total: log clip(w e^{−ζ}, l, u).
-
-    Σλ falls with ζ; between two neighbours of its 2p kinks ζ has a closed form.
-    """
-    with np.errstate(divide="ignore"):
-        log_lower, log_upper = np.log(lower), np.log(upper)
-    leaves = np.full_like(logits, -np.inf)  # the kinks: ζ where λ leaves u and where it meets l
-    np.subtract(logits, log_upper, out=leaves, where=upper > 0)
-    meets = np.full_like(logits, np.inf)
-    np.subtract(logits, log_lower, out=meets, where=lower > 0)
-    kinks = np.sort(np.concatenate([leaves, meets]))
-    kinks = kinks[np.isfinite(kinks)]
-    low, high = -1, kinks.size
-    while high - low > 1:
-        middle = (low + high) // 2
-        sums = np.exp(np.clip(logits - kinks[middle], log_lower, log_upper)).sum()
-        low, high = (middle, high) if sums >= total else (low, middle)
-    left = kinks[low] if low >= 0 else -np.inf
-    right = kinks[high] if high < kinks.size else np.inf
-    free = (leaves <= left) & (right <= meets) & (upper > 0)
-    result = np.where(meets <= left, log_lower, log_upper)
-    if free.any():
-        rest = max(total - np.exp(result[~free]).sum(), 1e-300)  # log 0 would be for ever
-        inner = _log_softmax(logits[free]) + np.log(rest)
-        result[free] = np.clip(inner, log_lower[free], log_upper[free])
-    return result
 
 
 def _frozen(array: Array) -> Array:
@@ -234,18 +191,4 @@ def _frozen(array: Array) -> Array:
 
 
 def _size(name: str, value: float) -> float:
-    if not (isinstance(value, Real) and 0 <= value < np.inf):
-        raise ValueError(f"{name} must be a finite number ≥ 0, found {value!r}")
-    return float(value)
-
-
-def _vector(name: str, value: ArrayLike, length: int | None = None) -> Array:
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers, found {value!r}") from None
-    if length is not None and array.shape != (length,):
-        raise ValueError(f"{name} must be {length} numbers, one per domain, found {array.shape}")
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be finite, found {array}: λ is unchanged")
-    return array
+    return finite_number(name, value, "give a number ≥ 0", lambda x: x >= 0)

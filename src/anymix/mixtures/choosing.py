@@ -14,7 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures.sets import Box, Chi2Ball, Hull, MixtureSet, Point, Simplex, TVBall, cvar
+from anymix.mixtures.balls import Chi2Ball, TVBall
+from anymix.mixtures.boxes import Box, cvar
+from anymix.mixtures.hulls import Hull
+from anymix.mixtures.sets import MixtureSet, Point
+from anymix.mixtures.simplices import Simplex
 
 Array = NDArray[np.float64]
 Mixtures = MixtureSet | Callable[[Array], MixtureSet] | str | None
@@ -71,12 +75,22 @@ def target_mixtures(
         return base
     try:
         return Chi2Ball(sizes, max_skewness, base=base)
-    except ValueError as error:
-        raise InputError("max_skewness", f"is {max_skewness!r}", str(error)) from None
+    except InputError as error:
+        argument = "max_skewness" if error.argument == "r" else error.argument
+        raise InputError(argument, error.found, error.fix) from None
 
 
 def data_mixture(sizes: ArrayLike) -> Point:
     """{m̄}, the mixture of the data themselves: Λ of ordinary training.
+
+    Parameters
+    ----------
+    sizes : array-like of shape (p,)
+        Rows of each domain.
+
+    Returns
+    -------
+    Point
 
     Examples
     --------

@@ -2,27 +2,146 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from abc import ABC, abstractmethod
 from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, xlogy
 
-from anymix.mixtures.sets import Box, MixtureSet, Point, Simplex, Vertices
+from anymix.errors import InputError, finite_number
+from anymix.mixtures.checks import proportions, vector
+from anymix.mixtures.sets import MixtureSet
+from anymix.mixtures.water_filling import water_fill
 
 Array = NDArray[np.float64]
 
-TINY = float(np.finfo(np.float64).tiny)
+
+class Penalty(ABC):
+    """A convex function of λ that the adversary pays: it maximises ⟨λ, L⟩ − penalty(λ).
+
+    All penalties answer the same questions, so whoever has one need not ask which it is; where
+    there is none, `NoPenalty` stands in for it.
+
+    Examples
+    --------
+    >>> from anymix.mixtures import Simplex
+    >>> penalties = NoPenalty(), Chi2Penalty(0.5, sizes=[1, 3]), DirichletPrior([2.0, 2.0])
+    >>> [penalty.gradient([0.5, 0.5]).round(3).tolist() for penalty in penalties]
+    [[0.0, 0.0], [1.0, -0.333], [-2.0, -2.0]]
+    """
+
+    is_quadratic: bool = True  # then the second derivative is the same everywhere
+
+    @abstractmethod
+    def value(self, mixture: ArrayLike) -> float:
+        """The penalty at a mixture.
+
+        Parameters
+        ----------
+        mixture : array-like of shape (p,)
+            λ, where it is asked for.
+        """
+
+    @abstractmethod
+    def gradient(self, mixture: ArrayLike) -> Array:
+        """The derivative at a mixture, (p,).
+
+        Parameters
+        ----------
+        mixture : array-like of shape (p,)
+            λ, where it is asked for.
+        """
+
+    @abstractmethod
+    def hessian(self, mixture: ArrayLike) -> Array:
+        """The diagonal of the second derivative at a mixture, (p,); the rest of it is zero.
+
+        Parameters
+        ----------
+        mixture : array-like of shape (p,)
+            λ, where it is asked for.
+        """
+
+    @abstractmethod
+    def best_response(self, mixtures: MixtureSet, losses: ArrayLike) -> Array:
+        """argmax_{λ ∈ conv Λ} ⟨λ, L⟩ − penalty(λ), exact.
+
+        Parameters
+        ----------
+        mixtures : MixtureSet
+            Λ, the mixtures to choose from.
+        losses : array-like of shape (p,)
+            L, the loss of each domain.
+
+        Returns
+        -------
+        ndarray of shape (p,)
+        """
+
+    @abstractmethod
+    def times(self, factor: float) -> Penalty:
+        """factor · penalty, up to a constant: for losses that are measured in another unit.
+
+        Parameters
+        ----------
+        factor : float
+            A number ≥ 0.
+        """
 
 
 @final
-class Chi2Penalty:
+class NoPenalty(Penalty):
+    """0: the adversary may choose any mixture of Λ for free.
+
+    Examples
+    --------
+    >>> from anymix.mixtures import Simplex
+    >>> NoPenalty().best_response(Simplex(2), losses=[1.0, 0.0])
+    array([1., 0.])
+    """
+
+    def __repr__(self) -> str:
+        return "NoPenalty()"
+
+    def value(self, mixture: ArrayLike) -> float:
+        """0."""
+        return 0.0
+
+    def gradient(self, mixture: ArrayLike) -> Array:
+        """0, (p,)."""
+        return np.zeros_like(vector("mixture", mixture))
+
+    def hessian(self, mixture: ArrayLike) -> Array:
+        """0, (p,)."""
+        return np.zeros_like(vector("mixture", mixture))
+
+    def best_response(self, mixtures: MixtureSet, losses: ArrayLike) -> Array:
+        """argmax_{λ ∈ Λ} ⟨λ, L⟩."""
+        return mixtures.maximize(losses)
+
+    def times(self, factor: float) -> NoPenalty:
+        """The same: 0 times any factor is 0."""
+        return self
+
+
+@final
+class Chi2Penalty(Penalty):
     """μ χ²(λ‖m̄) = μ (Σ λ²/m̄ − 1), m̄ = sizes / Σ sizes (p,), μ ≥ 0.
 
     The adversary maximises ⟨λ, L⟩ − μ χ²(λ‖m̄). The derivative of −μχ² is −2μ(λ/m̄ − 1); the paper
     writes γ for μ there and drops the constant, which no projection onto mixtures can see.
 
+    Parameters
+    ----------
+    mu : float
+        μ ≥ 0, the weight of the penalty; 0 is none.
+    sizes : array-like of shape (p,)
+        Rows of each domain, > 0.
+
+    Examples
+    --------
+    >>> from anymix.mixtures import Simplex
     >>> penalty = Chi2Penalty(0.5, sizes=[1, 3])
     >>> penalty.value([0.25, 0.75]), penalty.value([1.0, 0.0])
     (0.0, 1.5)
@@ -33,13 +152,9 @@ class Chi2Penalty:
     """
 
     def __init__(self, mu: float, sizes: ArrayLike) -> None:
-        if not (isinstance(mu, Real) and 0 <= mu < np.inf):
-            raise ValueError(f"mu must be a finite number ≥ 0, found {mu!r}: 0 is no penalty")
-        sizes = _vector("sizes", sizes)
-        if np.any(sizes <= 0):
-            raise ValueError(f"sizes must be positive, found {sizes.min()}: drop empty domains")
-        self.mu: float = float(mu)
-        self.reference: Array = sizes / sizes.sum()
+        fix = "give a number ≥ 0, where 0 is no penalty"
+        self.mu: float = finite_number("mu", mu, fix, lambda x: x >= 0)
+        self.reference: Array = proportions(sizes)
         self.reference.setflags(write=False)
 
     def __repr__(self) -> str:
@@ -47,16 +162,16 @@ class Chi2Penalty:
 
     def value(self, mixture: ArrayLike) -> float:
         """μ Σ (λ − m̄)²/m̄, which is μ (Σ λ²/m̄ − 1) for Σλ = 1 and keeps its digits near m̄."""
-        lam = _vector("mixture", mixture, self.reference.size)
+        lam = vector("mixture", mixture, self.reference.size)
         return float(self.mu * np.sum((lam - self.reference) ** 2 / self.reference))
 
     def gradient(self, mixture: ArrayLike) -> Array:
         """2μ (λ/m̄ − 1), (p,)."""
-        lam = _vector("mixture", mixture, self.reference.size)
+        lam = vector("mixture", mixture, self.reference.size)
         return np.asarray(2 * self.mu * (lam / self.reference - 1))
 
     def hessian(self, mixture: ArrayLike) -> Array:
-        """The diagonal 2μ/m̄ of the second derivative, (p,); the rest of it is zero."""
+        """2μ/m̄, (p,), at every mixture."""
         return np.asarray(2 * self.mu / self.reference)
 
     def best_response(self, mixtures: MixtureSet, losses: ArrayLike) -> Array:
@@ -73,13 +188,25 @@ class Chi2Penalty:
             return mixtures.maximize(L)
         return mixtures.project(m * (1 + L / (2 * mu)), weights=1 / m)
 
+    def times(self, factor: float) -> Chi2Penalty:
+        """The same with factor · μ."""
+        return Chi2Penalty(factor * self.mu, self.reference)
+
 
 @final
-class DirichletPrior:
+class DirichletPrior(Penalty):
     """−log p(λ) = −Σ (α−1) log λ + Σ log Γ(α) − log Γ(Σα): a Dirichlet prior, α (p,) ≥ 1.
 
     The adversary maximises ⟨λ, L⟩ + log p(λ), concave because α ≥ 1; α = 1 is a flat prior.
 
+    Parameters
+    ----------
+    alpha : array-like of shape (p,)
+        α ≥ 1, one number a domain; below 1 the best response would not be unique.
+
+    Examples
+    --------
+    >>> from anymix.mixtures import Simplex
     >>> prior = DirichletPrior([2.0, 2.0])
     >>> prior.gradient([0.5, 0.5])
     array([-2., -2.])
@@ -89,13 +216,12 @@ class DirichletPrior:
     array([0.666667, 0.333333])
     """
 
+    is_quadratic = False
+
     def __init__(self, alpha: ArrayLike) -> None:
-        alpha = _vector("alpha", alpha)
-        if np.any(alpha < 1):
-            raise ValueError(
-                f"alpha must be ≥ 1, found {alpha.min()}: below 1 the best response is not unique"
-            )
-        self.alpha: Array = alpha.copy()
+        self.alpha: Array = vector("alpha", alpha).copy()
+        if np.any(self.alpha < 1):
+            raise InputError("alpha", f"has the entry {self.alpha.min()}", "give numbers ≥ 1")
         self.alpha.setflags(write=False)
 
     def __repr__(self) -> str:
@@ -103,17 +229,17 @@ class DirichletPrior:
 
     def value(self, mixture: ArrayLike) -> float:
         """−log p(λ); inf where λ_k = 0 for some α_k > 1."""
-        lam = _vector("mixture", mixture, self.alpha.size)
+        lam = vector("mixture", mixture, self.alpha.size)
         constant = np.sum(gammaln(self.alpha)) - gammaln(self.alpha.sum())
         return float(constant - np.sum(xlogy(self.alpha - 1, lam)))
 
     def gradient(self, mixture: ArrayLike) -> Array:
         """−(α−1)/λ, (p,); 0 where α = 1."""
-        return -self._over(_vector("mixture", mixture, self.alpha.size))
+        return -self._over(vector("mixture", mixture, self.alpha.size))
 
     def hessian(self, mixture: ArrayLike) -> Array:
-        """The diagonal (α−1)/λ² of the second derivative, (p,); the rest of it is zero."""
-        return self._over(_vector("mixture", mixture, self.alpha.size) ** 2)
+        """(α−1)/λ², (p,); 0 where α = 1."""
+        return self._over(vector("mixture", mixture, self.alpha.size) ** 2)
 
     def _over(self, divisor: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -125,118 +251,50 @@ class DirichletPrior:
         λ_k = clip((α_k−1)/(τ−L_k), l_k, u_k) with the τ at which Σλ = 1. Entries with α_k = 1 are
         linear: those with L_k = τ share what is left.
         """
-        L = _losses(losses, mixtures, self.alpha.size)
-        if isinstance(mixtures, Point):
-            return mixtures.center
-        if isinstance(mixtures, Simplex | Vertices):
-            return _fill(self.alpha - 1, L, np.zeros_like(L), np.ones_like(L))
-        if isinstance(mixtures, Box):
-            return _fill(self.alpha - 1, L, mixtures.lower, np.minimum(mixtures.upper, 1.0))
-        raise TypeError(
-            f"no exact best response to a Dirichlet prior on {type(mixtures).__name__}: "
-            "use Simplex, Vertices, Box or Point"
-        )
+        L, bounds = _losses(losses, mixtures, self.alpha.size), mixtures.box_bounds
+        if bounds is None:
+            raise TypeError(
+                f"no exact best response to a Dirichlet prior on {type(mixtures).__name__}; "
+                "use Simplex, Vertices, Box or Point"
+            )
+        return water_fill(self.alpha - 1, L, *bounds)
+
+    def times(self, factor: float) -> DirichletPrior:
+        """The prior with 1 + factor · (α − 1) for α: its logarithm is so many times as large."""
+        return DirichletPrior(1 + factor * (self.alpha - 1))
 
 
-def _fill(a: Array, L: Array, lower: Array, upper: Array) -> Array:
-    """argmax Σ L λ + a log λ over lower ≤ λ ≤ upper, Σλ = 1."""
-    if np.any((a > 0) & (upper == 0)):
-        k = int(np.argmax((a > 0) & (upper == 0)))
-        raise ValueError(
-            f"alpha[{k}] = {a[k] + 1} gives zero density to λ[{k}] = 0, to which the box holds it: "
-            "raise upper or set alpha to 1 there"
-        )
-    if lower.sum() >= 1:
-        return lower.copy()
-    if np.abs(L).max() > 1e300:  # differences of L may not overflow
-        a, L = a / 16, L / 16
-    j, step = _level(a, L, lower, upper)
-    low = _clipped(a, (L[j] - L) + step, lower, upper)
-    tied = _clipped(a, (L[j] - L) + step, lower, upper, at_tie=np.inf) - low
-    if tied.any():  # linear entries with L = τ
-        low += tied * (1 - low.sum()) / tied.sum()
-    return np.asarray(np.clip(low / low.sum(), lower, upper))
+def penalty_on_mixtures(mu: float, sizes: ArrayLike, prior: DirichletPrior | None) -> Penalty:
+    """The one penalty that is asked for: μ χ², the prior, or none.
 
+    Parameters
+    ----------
+    mu : float
+        μ ≥ 0, the weight of the χ² penalty; 0 is none.
+    sizes : array-like of shape (p,)
+        Rows of each domain.
+    prior : DirichletPrior or None
+        A prior on λ, which goes only with mu = 0.
 
-def _clipped(a: Array, gap: Array, lower: Array, upper: Array, at_tie: float = 0.0) -> Array:
-    """clip(a/gap, l, u), gap = τ − L; at gap = 0 a linear entry (a = 0) may be anything."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        inner = np.where(gap > 0, a / gap, np.where((gap == 0) & (a == 0), at_tie, np.inf))
-    return np.clip(inner, lower, upper)
+    Returns
+    -------
+    Penalty
 
-
-def _level(a: Array, L: Array, lower: Array, upper: Array) -> tuple[int, float]:
-    """τ with Σ clip(a/(τ−L), l, u) = 1, as (j, s), τ = L_j + s: no digit of s is lost in L_j.
-
-    The sum falls from Σu to Σl as τ rises; at the last kink below τ, L_j is as near as it gets.
+    Examples
+    --------
+    >>> penalty_on_mixtures(0.0, [1, 3], None)
+    NoPenalty()
+    >>> penalty_on_mixtures(0.5, [1, 3], None)
+    Chi2Penalty(mu=0.5, sizes=[0.25, 0.75])
     """
-    order, steps = _kinks(a, L, lower, upper)
-    low, high = -1, order.size - 1  # the sum is above 1 before kink `low`, at most 1 after `high`
-    while high - low > 1:
-        middle = (low + high) // 2
-        gap = (L[order[middle]] - L) + steps[middle]
-        if _clipped(a, gap, lower, upper).sum() > 1:
-            low = middle
-        else:
-            high = middle
-    j, step = int(order[high]), float(steps[high])
-    left_limit = _clipped(a, (L[j] - L) + step, lower, upper, at_tie=np.inf).sum()
-    if low < 0 or left_limit >= 1:
-        return j, step
-    i = int(order[low])
-    return i, _root(a, L[i] - L, lower, upper, float(steps[low]), (L[j] - L[i]) + step)
-
-
-def _kinks(a: Array, L: Array, lower: Array, upper: Array) -> tuple[NDArray[np.intp], Array]:
-    """(j, s) of the τ = L_j + s where an entry leaves u, rising; at the last the sum is ≤ 1."""
-    j = np.append(np.arange(a.size), np.argmax(L))
-    s = np.append(a / np.where(a > 0, upper, 1.0), a.sum() / (1 - lower.sum()))
-    rounded = L[j] + s
-    added = rounded - L[j]
-    lost = (L[j] - (rounded - added)) + (s - added)  # exactly: L_j + s = rounded + lost
-    order = np.lexsort((lost, rounded))
-    return j[order], s[order]
-
-
-def _root(a: Array, gap: Array, lower: Array, upper: Array, left: float, right: float) -> float:
-    """s in [left, right] with Σ clip(a/(gap+s), l, u) = 1, by Newton's method on 1/Σ."""
-    s = _middle(left, right)
-    for _ in range(200):
-        lam = _clipped(a, gap + s, lower, upper)
-        excess = lam.sum() - 1
-        left, right = (s, right) if excess > 0 else (left, s)
-        free = (lam > lower) & (lam < upper)
-        mass, slope = lam[free].sum(), np.sum(lam[free] ** 2 / a[free])
-        scale = (mass - excess) * slope
-        new = s + mass * excess / scale if scale > 0 else left
-        new = new if left < new < right else _middle(left, right)
-        if new in (s, left, right):
-            break
-        s = new
-    return s
-
-
-def _middle(left: float, right: float) -> float:
-    """Half-way from left ≥ 0 to right; by their ratio if that is large: they may be 10³⁰⁰ apart."""
-    if right <= 4 * left:
-        return (left + right) / 2
-    return float(np.sqrt(max(left, TINY)) * np.sqrt(right))
+    chi2 = Chi2Penalty(mu, sizes)
+    if prior is not None and mu > 0:
+        raise InputError("mu", "is given beside a prior", "penalise λ by one of them")
+    return prior or (chi2 if mu > 0 else NoPenalty())
 
 
 def _losses(losses: ArrayLike, mixtures: MixtureSet, length: int) -> Array:
     if mixtures.n_domains != length:
-        raise ValueError(f"mixtures has {mixtures.n_domains} domains, the penalty {length}")
-    return _vector("losses", losses, length)
-
-
-def _vector(name: str, value: ArrayLike, length: int | None = None) -> Array:
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers, found {value!r}") from None
-    if array.ndim != 1 or array.size == 0 or length not in (None, array.size):
-        wanted = "one number per domain" if length is None else f"{length} numbers, one per domain"
-        raise ValueError(f"{name} must be {wanted}, found shape {array.shape}")
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be finite, found {array}: remove missing values")
-    return array
+        found = f"has {mixtures.n_domains} domains, but the penalty {length}"
+        raise InputError("mixtures", found, "give them as many")
+    return vector("losses", losses, length)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.datasets import Dataset, load_adult, load_fashion
-from anymix.mixtures.sets import MixtureSet, Point, Simplex
+from anymix.mixtures import MixtureSet, Point, Simplex
 from anymix.solvers.optimizers import Adagrad, Adam, Optimizer
 
 Array = NDArray[np.float64]

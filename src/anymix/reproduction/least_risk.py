@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.mixtures.sets import Point, Simplex
+from anymix.mixtures import Point, Simplex
 from anymix.problem.linear import LinearDomains
 from anymix.reproduction.saving import draw
 from anymix.solvers.exact import Solution, solve

@@ -17,7 +17,7 @@ import numpy as np
 from rich.table import Table as Grid
 from scipy.special import expit
 
-from anymix.mixtures.sets import Point, Simplex
+from anymix.mixtures import Point, Simplex
 from anymix.problem.linear import LinearDomains
 from anymix.reproduction.least_risk import draw_least_risky
 from anymix.reproduction.saving import save_numbers

@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from anymix.mixtures.penalties import Chi2Penalty, DirichletPrior
-from anymix.mixtures.sets import MixtureSet, Simplex
+from anymix.mixtures import Chi2Penalty, DirichletPrior, MixtureSet, Simplex
 from anymix.problem.linear import Dual, LinearDomains
 from anymix.solvers.conditioning import conditioned
 

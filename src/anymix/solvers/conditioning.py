@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anymix.mixtures.penalties import DirichletPrior
+from anymix.mixtures import DirichletPrior
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import Huber
 

@@ -26,8 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.linalg import cho_solve, eigh, solve_triangular
 
-from anymix.mixtures.penalties import DirichletPrior
-from anymix.mixtures.sets import MixtureSet
+from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.problem.linear import Evaluation, LinearDomains
 from anymix.solvers.certificates import (
     Certificate,

@@ -23,7 +23,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.mixtures.sets import Box, MixtureSet, Point, Simplex, TVBall, Vertices
+from anymix.mixtures import Box, MixtureSet, Point, Simplex, TVBall, Vertices
 from anymix.problem.linear import Evaluation, LinearDomains, squared_lengths
 from anymix.problem.losses import CrossEntropy
 from anymix.solvers.certificates import Certificate, Objective, bracket, certify

@@ -21,9 +21,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.mixtures.adversary import Adversary
-from anymix.mixtures.penalties import Chi2Penalty, DirichletPrior
-from anymix.mixtures.sets import MixtureSet, Point, Simplex, Vertices
+from anymix.mixtures import (
+    Adversary,
+    Chi2Penalty,
+    DirichletPrior,
+    MixtureSet,
+    Point,
+    Simplex,
+    Vertices,
+)
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
 from anymix.solvers.certificates import Objective

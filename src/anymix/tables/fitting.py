@@ -13,8 +13,8 @@ from anymix.auditing.audits import Audit, Comparison, audit, compare
 from anymix.estimators.fitting import LinearFit, Settings, fit_problem
 from anymix.estimators.overfitting import overfit_message
 from anymix.estimators.searching import Path, search
+from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, data_mixture, target_mixtures
-from anymix.mixtures.sets import MixtureSet
 from anymix.problem.dealing import deal, sample
 from anymix.problem.rows import Part, Rows, dense_if_small, take
 from anymix.solvers.certificates import Certificate

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anymix.mixtures.adversary import Adversary
-from anymix.mixtures.penalties import DirichletPrior
+from anymix.mixtures import Adversary, Box, DirichletPrior, MixtureSet, Point, Simplex, Vertices
 from anymix.mixtures.projections import project_simplex
-from anymix.mixtures.sets import Box, MixtureSet, Point, Simplex, Vertices
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
 from anymix.solvers.compiled import trees

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from anymix.mixtures.sets import Point
+from anymix.mixtures import Point
 from anymix.problem.losses import CrossEntropy, Hinge
 from anymix.solvers.compiled import kernels, trees
 from anymix.solvers.compiled.kernels import Choice, Data, Dense, Lazy, Plain, Rules, Step

@@ -1,0 +1,284 @@
+"""Mixtures near a given one: in total variation, and in χ²."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anymix.errors import InputError, finite_number
+from anymix.mixtures.checks import one_mixture, positive, proportions
+from anymix.mixtures.corners import ENUMERABLE, chords_without, fill, largest_square
+from anymix.mixtures.covers import log_grid, log_packing
+from anymix.mixtures.crossing import Crossing
+from anymix.mixtures.kl_projections import kl_ball
+from anymix.mixtures.programs import minimize_quadratic
+from anymix.mixtures.projections import project_box
+from anymix.mixtures.scaling import modest_losses, modest_projection
+from anymix.mixtures.sets import MixtureSet
+from anymix.mixtures.simplices import Simplex
+
+Array = NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+@final
+class TVBall(MixtureSet):
+    """Λ = {λ ∈ Δ_p: ½ ‖λ − c‖₁ ≤ ρ}: the target is near c in total variation.
+
+    When the ball binds, λ = c + a − b with two independent projections a ≥ 0 and b ∈ [0, c] of
+    mass ρ: they never share an entry at the optimum, so ½ Σ w (λ − v)² splits into
+    ½ Σ w (a − (v − c))² and ½ Σ w (b − (c − v))². `maximize` moves mass ρ from the smallest losses
+    to the largest. Radius and skewness: at a corner all the mass moved goes to one domain j and
+    0 ≤ λ ≤ c elsewhere, so they are box problems, exact for p ≤ 12 and upper bounds otherwise.
+    The cover is the least of three upper bounds: 0 for ε ≥ 2ρ (c alone); (p−1) log(1 + 4ρ/ε)
+    (disjoint balls of radius ε/2 about members fit into one of radius 2ρ + ε/2); that of Δ_p at ε/2
+    (in each cell that holds a member, take it), at ε if Λ is all of Δ_p.
+
+    Parameters
+    ----------
+    center : array-like of shape (p,)
+        c, the mixture in the middle.
+    rho : float
+        ρ ≥ 0, the largest total variation from it.
+
+    Examples
+    --------
+    >>> TVBall([0.5, 0.3, 0.2], 0.25).maximize([1.0, 2.0, 3.0])
+    array([0.25, 0.3 , 0.45])
+    >>> TVBall([0.5, 0.5], 0.1).project([1.0, 0.0])
+    array([0.6, 0.4])
+    """
+
+    rho: float
+
+    def __init__(self, center: ArrayLike, rho: float) -> None:
+        fix = "give a number ≥ 0, the largest total variation"
+        rho = finite_number("rho", rho, fix, lambda x: x >= 0)
+        c = one_mixture("center", center)
+        self._freeze(c.size, center=c, rho=rho)
+
+    @property
+    def _c(self) -> Array:
+        c: Array = self._arguments["center"]
+        return c
+
+    @property
+    def center(self) -> Array:
+        """The centre c of the ball, (p,)."""
+        return self._c.copy()
+
+    @property
+    def is_simplex(self) -> bool:
+        """Whether ρ reaches every vertex of Δ_p."""
+        return bool(self.rho >= 1 - self._c.min())
+
+    @property
+    def has_kl_projection(self) -> bool:
+        """True: two boxes give it."""
+        return True
+
+    def kl_project(self, logits: Array) -> Array:
+        """log of argmin Σ λ log(λ/w) over the ball, where log w = logits.
+
+        Parameters
+        ----------
+        logits : ndarray of shape (p,)
+            log w, up to a constant.
+        """
+        return kl_ball(logits, self._c, self.rho)
+
+    def _project(self, v: Array, w: Array | None) -> Array:
+        c, rho = self._c, self.rho
+        free = Simplex(v.size)._project(v, w)
+        if rho >= 1 or np.abs(free - c).sum() <= 2 * rho:
+            return free
+        if rho == 0:
+            return self.center
+        w = np.ones_like(v) if w is None else w
+        above = project_box(v, w, c, c + rho, 1 + rho)  # c + a
+        below = project_box(v, w, np.zeros_like(c), c, 1 - rho)  # c − b
+        return np.asarray(above + (below - c))
+
+    def _maximize(self, L: Array) -> Array:
+        upper = self.center
+        upper[np.argmax(L)] += self.rho
+        return fill(np.zeros_like(L), np.minimum(upper, 1), np.argsort(-L, kind="stable"))
+
+    def _minimize(self, c: Array, F: Array, D: Array, start: Array | None) -> Array:
+        """λ = z + a − b, θ = (a, b, s): a ≤ 1 − z, b ≤ z, Σa + s = Σb + s = ρ, all ≥ 0.
+
+        Charging D a² + D b² for D (a − b)² is exact: it is no less, and equal where ab = 0, which
+        every λ allows.
+        """
+        z, rho, p = self._c, min(self.rho, 1.0), c.size
+        g = c - F @ (z @ F) - D * z
+        theta = minimize_quadratic(
+            np.concatenate((g, -g, [0.0])),
+            np.vstack((F, -F, np.zeros((1, F.shape[1])))),
+            np.concatenate((D, D, [0.0])),
+            lower=np.zeros(2 * p + 1),
+            upper=np.concatenate((1 - z, z, [rho])),
+            rows=np.repeat([[1, 0, 1], [0, 1, 1]], [p, p, 1], axis=1),
+            totals=[rho, rho],
+            start=None if start is None else _moves(start - z, rho),
+        )
+        return np.asarray(z + theta[:p] - theta[p:-1])
+
+    def _contains(self, lam: Array, tol: float) -> bool:
+        return bool(np.abs(lam - self._c).sum() / 2 <= self.rho + tol)
+
+    def _largest_square(self, a: Array) -> float:
+        c, moved = self._c, np.minimum(self.rho, 1 - self._c)  # (p,): what can go to each domain
+        if c.size > ENUMERABLE:
+            return float(np.max(a * (c + moved) ** 2 + chords_without(a * c, c, 1 - c - moved)))
+        pinned = np.diag(c + moved)  # row j: domain j has all it can get
+        upper = np.where(pinned > 0, pinned, c)
+        return max(largest_square(a, *bounds) for bounds in zip(pinned, upper, strict=True))
+
+    def _log_cover_size(self, epsilon: float) -> float:
+        p, rho = self.n_domains, self.rho
+        if self.is_simplex:
+            return log_grid(p, epsilon)
+        return min(log_packing(p, 2 * rho, epsilon), log_grid(p, epsilon / 2))
+
+
+def _moves(moved: Array, rho: float) -> Array:
+    """θ = (a, b, s) of λ = center + moved."""
+    a, b = np.maximum(moved, 0), np.maximum(-moved, 0)
+    return np.concatenate((a, b, [max(rho - a.sum(), 0.0)]))
+
+
+@final
+class Chi2Ball(MixtureSet):
+    """Λ_r = {λ ∈ conv base: 1 + χ²(λ‖m̄) = Σ λ²/m̄ ≤ r}, m̄ = sizes/Σ sizes: skewness at most r.
+
+    r = 1 leaves the point m̄. Each problem is that of the base with ½ ν χ²(λ) added, where ν ≥ 0 is
+    the root of one equation: for `project` and `maximize` a weighted projection onto the base.
+    Radius and skewness are upper bounds by Σ aλ² ≤ max(a m̄) Σ λ²/m̄,
+    its like for λ − m̄, and the base; with the ball's own sizes the skewness is min(r, the base's),
+    exact if the base's is, for it takes every value between its least and its largest.
+    The cover is the least of two upper bounds: (p−1) log(1 + 4R/ε), R = √(r−1) ≥ ‖λ − m̄‖₁, by
+    packing as for `TVBall`, 0 for ε ≥ 2R; that of the base at ε/2, at ε if r leaves all of it.
+
+    Parameters
+    ----------
+    sizes : array-like of shape (p,)
+        Rows of each domain, > 0.
+    r : float
+        The largest skewness, ≥ 1 and no less than the least in the base.
+    base : MixtureSet, optional
+        The set that is cut; None is the simplex.
+
+    Examples
+    --------
+    >>> Chi2Ball([1, 1, 2], 1.5).maximize([1.0, 0.0, 0.0]).round(6)
+    array([0.556186, 0.147938, 0.295876])
+    >>> Chi2Ball([1, 3], 1.0).project([1.0, 0.0])
+    array([0.25, 0.75])
+    """
+
+    sizes: Array
+    r: float
+    base: MixtureSet
+
+    def __init__(self, sizes: ArrayLike, r: float, base: MixtureSet | None = None) -> None:
+        m = positive("sizes", sizes, None if base is None else base.n_domains).copy()
+        r = finite_number("r", r, "give a number ≥ 1, the largest skewness", lambda x: x >= 1)
+        self._freeze(m.size, sizes=m, r=r, base=Simplex(m.size) if base is None else base)
+        least = 1 + self._chi2(self._least)
+        if r < least * (1 - 1e-12):
+            found = f"is {r!r}, below {least:.17g}, the least skewness in base"
+            raise InputError("r", found, "raise r: no mixture of base is in the ball")
+
+    @cached_property
+    def _reference(self) -> Array:
+        return proportions(self.sizes, self.n_domains)
+
+    @cached_property
+    def _least(self) -> Array:
+        return self.base._project(self._reference, 1 / self._reference)
+
+    def _chi2(self, lam: Array) -> float:
+        return float(np.sum((lam - self._reference) ** 2 / self._reference))
+
+    @property
+    def center(self) -> Array:
+        """The member of least skewness, (p,): m̄ itself if it is in the base."""
+        return self._least.copy()
+
+    @property
+    def is_simplex(self) -> bool:
+        """Whether the base is all of Δ_p and r leaves every vertex."""
+        return self.base.is_simplex and bool(self.r >= np.max(1 / self._reference))
+
+    def _project(self, v: Array, w: Array | None) -> Array:
+        m, base = self._reference, self.base
+        free = base._project(v, w)
+        z, a = modest_projection(v, w)
+
+        def path(nu: float) -> Array:
+            return base._project((a * z + nu) / (a + nu / m), a + nu / m)
+
+        return self._shrink(free, path, lambda lam: a * (lam - z))
+
+    def _maximize(self, L: Array) -> Array:
+        m, base = self._reference, self.base
+        if L.max() == L.min():
+            return self.center
+        slope = modest_losses(L)
+        slope = (slope - slope.max()) / (slope.max() - slope.min())
+
+        def path(nu: float) -> Array:
+            return base._project(m * (1 + slope / nu), 1 / m)
+
+        return self._shrink(base._maximize(L), path, lambda lam: -slope)
+
+    def _minimize(self, c: Array, F: Array, D: Array, start: Array | None) -> Array:
+        m, base = self._reference, self.base
+
+        def path(nu: float) -> Array:
+            return base._minimize(c, F, D + nu / m, None)
+
+        def slope(lam: Array) -> Array:
+            return F @ (lam @ F) + D * lam - c
+
+        return self._shrink(base._minimize(c, F, D, start), path, slope)
+
+    def _shrink(
+        self, free: Array, path: Callable[[float], Array], slope: Callable[[Array], Array]
+    ) -> Array:
+        """argmin q over the ball, q a convex quadratic with its minimum over the base at `free`.
+
+        λ(ν) = path(ν) minimises q + ½ ν χ² over the base, and χ²(λ(ν)) falls with ν ≥ 0 to its
+        least value d₀: ν is the root of χ² = r − 1. `slope` is ∇q.
+        """
+        t = self.r - 1
+        room, rounding = t - self._chi2(self._least), 8 * EPS * (t + math.sqrt(t))
+        if room <= rounding:
+            return self.center
+        if self._chi2(free) <= t + rounding:
+            return free
+        tol = max(1e-14, rounding / room)
+        return Crossing(self._reference, self._least, room, tol, path, slope).find(free)
+
+    def _contains(self, lam: Array, tol: float) -> bool:
+        return self.base._contains(lam, tol) and 1 + self._chi2(lam) <= self.r * (1 + tol)
+
+    def _largest_square(self, a: Array) -> float:
+        m = self._reference
+        most = float(np.max(a * m))
+        off = math.sqrt(a @ m**2) + math.sqrt((self.r - 1) * most)
+        return min(self.base._largest_square(a), self.r * most, off**2)
+
+    def _log_cover_size(self, epsilon: float) -> float:
+        p, conv = self.n_domains, self.base.convex_hull
+        if self.r >= conv._largest_square(1 / self._reference):
+            return conv._log_cover_size(epsilon)
+        packing = log_packing(p, 2 * math.sqrt(self.r - 1), epsilon)
+        return min(packing, conv._log_cover_size(epsilon / 2))
