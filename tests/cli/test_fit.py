@@ -126,7 +126,9 @@ def test_quoted_newlines_are_no_error(tmp_path: Path) -> None:
     [
         (["--gamma", "much"], "--gamma is 'much'; give a number or auto"),
         (["--mixtures", "ball"], "error: --mixtures is 'ball'; give simplex"),
-        (["--mixtures", "chi2:0.5"], "number ≥ 1, the largest"),
+        (["--mixtures", "chi2:0.5"], "error: --mixtures is 0.5; give a number ≥ 1, the largest"),
+        (["--mixtures", "cvar:7"], "error: --mixtures is 7.0; give a number in (0, 1], the share"),
+        (["--mixtures", "tv:-1"], "error: --mixtures is -1.0; give a number ≥ 0, the largest"),
         (["--encoding", "latin-99"], "error: --encoding is 'latin-99'"),
         (["--encoding", "utf-16"], "error: --encoding is 'utf-16', but "),
         (["--encoding", "utf-16"], "people.csv is not UTF-16 (UTF-16 stream does not"),

@@ -16,8 +16,8 @@ from anymix.estimators.fitting import LinearFit
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
 from anymix.estimators.training import AgnosticLinear
+from anymix.mixtures import DirichletPrior
 from anymix.mixtures.choosing import Mixtures
-from anymix.mixtures.penalties import DirichletPrior
 from anymix.problem.rows import Rows
 from anymix.solvers.staged import Schedule
 

@@ -18,9 +18,8 @@ from anymix.errors import InputError, finite_number
 from anymix.estimators.baselines import Baseline
 from anymix.estimators.fitting import Settings, fit_problem
 from anymix.estimators.overfitting import ADVICE, OverfitWarning, overfit_message
+from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.mixtures.choosing import Mixtures
-from anymix.mixtures.penalties import DirichletPrior
-from anymix.mixtures.sets import MixtureSet
 from anymix.problem.dealing import hold_out, sorted_rows
 from anymix.problem.linear import LinearDomains
 from anymix.problem.rows import ALL, Part, Rows
