@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import anymix as ax
+from anymix.problem.balance import balanced, bend
+from anymix.problem.duals import conjugates
 from anymix.problem.part_sums import ABOUT, LOOK, PROOF, Question, answer
 from anymix.problem.parts import Parts
 from anymix.solvers.certificates import Objective
@@ -99,9 +101,12 @@ def test_any_parts_prove_the_same_bound(name: str, seed: int) -> None:
     for u in rng.normal(size=(5, len(w))):
         assert lam @ whole.losses(u) >= value + v @ u - 1e-11
     here = whole.at(w)
-    c = here._weights(lam)
-    alpha = here._balanced(here.slope + here._bend(whole.scores(step)), c)
-    if np.isfinite(here.conjugates(c, alpha)[0]):  # else rows try another α, and parts cut this one
+    c = here.weights(lam)
+    alpha = balanced(here.slope + bend(here.curvature, whole.scores(step)), c, here.curvature)
+    assert alpha is not None
+    if np.isfinite(
+        conjugates(whole, c, alpha)[0]
+    ):  # else rows try another α, and parts cut this one
         expected = here.dual(lam, step, scale)
         assert value == pytest.approx(expected[0], rel=1e-12, abs=1e-12)
         np.testing.assert_allclose(v, expected[1], rtol=1e-12, atol=1e-12)

@@ -20,9 +20,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
+from anymix.problem.duals import Dual
+from anymix.problem.evaluation import MOST_DENSE
 from anymix.problem.floors import UNIT, absorbed, floor, rounding_of
 from anymix.problem.floors import Sums as Known
-from anymix.problem.linear import MOST_DENSE, Dual, LinearDomains
+from anymix.problem.linear import LinearDomains
 from anymix.problem.part_sums import ABOUT, BY_DOMAIN, LOOK, POWER, PROOF, Question, Sums, answer
 
 Array = NDArray[np.float64]

@@ -25,7 +25,8 @@ from scipy.linalg import cho_factor, cho_solve
 
 from anymix.mixtures.penalties import Chi2Penalty, DirichletPrior
 from anymix.mixtures.sets import MixtureSet, Simplex
-from anymix.problem.linear import Dual, LinearDomains
+from anymix.problem.duals import Dual
+from anymix.problem.linear import LinearDomains
 from anymix.solvers.conditioning import conditioned
 
 Array = NDArray[np.float64]

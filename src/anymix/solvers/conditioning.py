@@ -104,13 +104,12 @@ def conditioned(problem: Any) -> Conditioned | None:
     scale = 1.0 if problem.classes is not None else _scale(problem.y - target)
     if not (np.any(shift) or target or scale != 1):
         return None
-    inner = problem._with_rows(np.arange(problem.n_rows), problem.average)
-    if np.any(shift):
-        inner.X = problem.X - shift
+    X = problem.X - shift if np.any(shift) else problem.X
+    y, loss = problem.y, problem.loss
     if problem.classes is None:
-        inner.y = (problem.y - target) / scale
-        if isinstance(problem.loss, Huber):
-            inner.loss = Huber(problem.loss.delta / scale)
+        y = (problem.y - target) / scale
+        loss = Huber(loss.delta / scale) if isinstance(loss, Huber) else loss
+    inner = problem._like(X, y, problem.average, loss)
     return Conditioned(inner, shift, target, scale)
 
 
