@@ -129,10 +129,8 @@ class Evaluation:
         here = self._thinned(mixture, n_rows)
         c, h = here.weights(mixture), here.curvature
         if h.ndim == 1:
-            yield gram(here.table, c * h)
-            return
-        for p in h.T:
-            yield gram(here.table, c * p * (1 - p))
+            return iter([gram(here.table, c * h)])
+        return (gram(here.table, c * p * (1 - p)) for p in h.T)
 
     def _active(self, mixture: Array) -> Evaluation:
         """The same with only the rows that the mixture weighs, where these are the lesser part."""

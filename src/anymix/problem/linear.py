@@ -16,8 +16,9 @@ from scipy import sparse
 
 from anymix.errors import InputError, finite_number
 from anymix.problem.arrays import average_shares, features, memberships, targets
-from anymix.problem.evaluation import Evaluation
-from anymix.problem.losses import CrossEntropy, Loss
+from anymix.problem.conditioning import Shifted, offsets_and_scale
+from anymix.problem.evaluation import MOST_DENSE, Evaluation
+from anymix.problem.losses import CrossEntropy, Huber, Loss
 from anymix.problem.merging import merge
 from anymix.problem.weighted import WeightedRows
 
@@ -73,6 +74,10 @@ class LinearDomains(WeightedRows):
     >>> problem.gradient([0.0, 0.0], [0.5, 0.5]).tolist()
     [-0.25, 0.0]
     """
+
+    dense_up_to = 600  # beyond it a Hessian costs more than the passes over X that it saves
+    hessian_up_to = MOST_DENSE
+    brings_curvature = False
 
     def __init__(
         self,
@@ -169,6 +174,16 @@ class LinearDomains(WeightedRows):
         """m̄ = m_k / m, the mixture of the data themselves, (p,)."""
         return self.sizes / float(self.sizes.sum())
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether blocks of the Hessian are cheap: not for sparse rows, nor for many columns."""
+        return not sparse.issparse(self.X) and self.n_features <= MOST_DENSE
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether the loss has curvature, as the exact solver needs."""
+        return self.loss.is_smooth
+
     @cached_property
     def loss_scale(self) -> float:
         """The unit in which gaps are measured: the worst loss of a constant, at most 1.
@@ -242,6 +257,25 @@ class LinearDomains(WeightedRows):
         finite_number("fraction", fraction, "give a number in (0, 1]", lambda x: 0 < x <= 1)
         m = np.diff(self._members[0])
         return self._only(self._spaced(np.minimum(m, np.maximum(30, np.ceil(fraction * m)))))
+
+    def coarse(self) -> LinearDomains | None:
+        """A sample whose solution is a good start; None where there are few rows anyway."""
+        if self.n_rows <= max(4000, 40 * self.n_features):
+            return None
+        few = self.sample(0.07)
+        return few if few.n_rows < 0.5 * self.n_rows else None
+
+    def conditioned(self) -> Shifted | None:
+        """The problem with offsets taken off and targets of moderate size; None if it is so."""
+        is_regression = self.classes is None
+        found = offsets_and_scale(self.X, self.y, is_regression, self.intercept)
+        if found is None:
+            return None
+        shift, target, scale = found
+        X = self.X - shift if np.any(shift) else self.X
+        y = (self.y - target) / scale if is_regression else self.y
+        loss = Huber(self.loss.delta / scale) if isinstance(self.loss, Huber) else self.loss
+        return Shifted(self._like(X, y, self.average, loss), shift, target, scale)
 
     def _only(self, rows: Indices) -> LinearDomains:
         return self._with_rows(rows, self._shares_of(rows))
