@@ -25,11 +25,21 @@ __all__ = ["Dual", "conjugates", "proved", "scale_rows", "slopes"]
 
 
 class Dual(NamedTuple):
-    """Σ λ_k L_k(w') ≥ value + ⟨v', w'⟩ for every w' and some v' with |v'_j − v_j| ≤ error_j."""
+    """Σ λ_k L_k(w') ≥ value + ⟨v', w'⟩ for every w' and some v' with |v'_j − v_j| ≤ error_j.
+
+    Attributes
+    ----------
+    value : float
+        The height of the line at 0.
+    v : ndarray of shape (D,)
+        Its slope, as it was computed.
+    error : ndarray of shape (D,)
+        How far rounding may have moved every entry of the slope.
+    """
 
     value: float
-    v: Array  # (n_parameters,)
-    error: Array  # (n_parameters,)
+    v: Array
+    error: Array
 
 
 def proved(rows: WeightedRows, c: Array, alpha: Array, total: float, size: float) -> Dual:
