@@ -16,6 +16,8 @@ from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp, softmax
 
+from anymix.errors import InputError
+from anymix.problem import linear
 from anymix.problem.arrays import encode
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
@@ -671,6 +673,34 @@ def test_nothing_to_merge_is_no_copy() -> None:
     rows = draw_rows("squared", 24, n=200)
     problem = rows.problem()
     assert problem.merged() is problem
+
+
+def test_a_merged_problem_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    repeated = LinearDomains(np.zeros((500, 1)), np.arange(500) % 2, np.zeros(500)).merged()
+    different = draw_rows("squared", 24, n=200).problem().merged()
+    monkeypatch.setattr(linear, "merge", None)  # not to be called
+    assert repeated.merged() is repeated
+    assert different.merged() is different
+    assert repeated.n_rows == 2
+
+
+def test_rows_coded_already_are_taken_as_they_are() -> None:
+    problem = draw_rows("multiclass", 24, n=200).problem()
+    names, sizes, loss = problem.domain_names, problem.sizes, problem.loss
+
+    def coded(y: Any = problem.y, sizes: Any = sizes, average: Any = problem.average) -> Any:
+        return LinearDomains.coded(problem.X, y, problem.classes, names, sizes, average, loss)
+
+    w = np.random.default_rng(0).normal(size=problem.n_parameters)
+    assert coded().X is problem.X
+    np.testing.assert_array_equal(coded().losses(w), problem.losses(w))
+    for wrong, words in (
+        ({"y": problem.y[:-1]}, r"y has shape \(199,\); give \(200,\)"),
+        ({"sizes": sizes[:-1]}, r"sizes has shape \(2,\); give \(3,\)"),
+        ({"average": problem.average[:, 1:]}, r"average has shape \(3, 199\); give \(3, 200\)"),
+    ):
+        with pytest.raises(InputError, match=words):
+            coded(**wrong)
 
 
 @kinds

@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import anymix as ax
+from anymix.problem.balance import balanced, bend
+from anymix.problem.duals import conjugates
+from anymix.problem.objective import Objective
 from anymix.problem.part_sums import ABOUT, LOOK, PROOF, Question, answer
 from anymix.problem.parts import Parts
-from anymix.solvers.certificates import Objective
+from anymix.solvers import sqp
 
 Array = NDArray[np.float64]
 
@@ -99,9 +102,12 @@ def test_any_parts_prove_the_same_bound(name: str, seed: int) -> None:
     for u in rng.normal(size=(5, len(w))):
         assert lam @ whole.losses(u) >= value + v @ u - 1e-11
     here = whole.at(w)
-    c = here._weights(lam)
-    alpha = here._balanced(here.slope + here._bend(whole.scores(step)), c)
-    if np.isfinite(here.conjugates(c, alpha)[0]):  # else rows try another α, and parts cut this one
+    c = here.weights(lam)
+    alpha = balanced(here.slope + bend(here.curvature, whole.scores(step)), c, here.curvature)
+    assert alpha is not None
+    if np.isfinite(
+        conjugates(whole, c, alpha)[0]
+    ):  # else rows try another α, and parts cut this one
         expected = here.dual(lam, step, scale)
         assert value == pytest.approx(expected[0], rel=1e-12, abs=1e-12)
         np.testing.assert_allclose(v, expected[1], rtol=1e-12, atol=1e-12)
@@ -169,6 +175,27 @@ def test_narrow_problems_send_the_curvature_along_and_wide_ones_do_not() -> None
     np.testing.assert_allclose(
         look.hessian(lam), ax.LinearDomains(*rows).hessian(look.w, lam), atol=1e-13
     )
+
+
+@pytest.mark.parametrize("norm", ["squared", "plain"])
+def test_wide_problems_are_certified_without_a_hessian(norm: str) -> None:
+    rows = table("binary", n=120, d=1000)
+    heard = Heard(cut("binary", np.arange(120) % 3, rows), dense_up_to=200)
+    found = ax.solve(heard.parts, gamma=1e-2, norm=norm, tol=1e-6)
+    assert found.converged
+    assert found.certificate.gap <= 1e-6
+    whole = ax.solve(ax.LinearDomains(*rows), gamma=1e-2, norm=norm, tol=1e-6)
+    assert abs(found.objective - whole.objective) <= 2e-6
+    proof = ax.certify(heard.parts, None, found.w, found.mixture, gamma=1e-2, norm=norm)
+    assert 0 <= proof.gap <= 1e-5
+    assert not any("curvature" in want for want in heard.wanted)
+
+
+def test_wide_problems_far_away_never_turn_to_a_hessian(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqp, "PATIENCE", 1)
+    heard = Heard(cut("three", np.arange(60) % 3, table("three")), dense_up_to=3)
+    assert ax.solve(heard.parts, gamma=1e-2, tol=1e-7).converged
+    assert not any("curvature" in want for want in heard.wanted)
 
 
 def test_a_newton_step_is_proved_in_one_round() -> None:

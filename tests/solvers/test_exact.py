@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from anymix.mixtures import Chi2Ball, DirichletPrior, Hull, Point, Simplex, TVBall, cvar
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
-from anymix.solvers import exact
+from anymix.solvers import curvature, sqp
 from anymix.solvers.certificates import Certificate, Objective, certify
 from anymix.solvers.exact import Solution, solve
 
@@ -367,11 +367,11 @@ def test_a_huber_loss_without_curvature_anywhere() -> None:
 
 
 def learnt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "_choose_curvature", lambda p, o, _: exact._LimitedMemory(p, o))
+    monkeypatch.setattr(sqp, "choose_curvature", lambda p, o, _: curvature.LimitedMemory(p, o))
 
 
 def computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "_choose_curvature", exact._Newton)
+    monkeypatch.setattr(sqp, "choose_curvature", curvature.Newton)
 
 
 def test_a_huber_loss_without_curvature_anywhere_in_sparse_rows(
@@ -409,14 +409,14 @@ def test_wide_data_against_cvxpy(name: str, csr: bool, monkeypatch: pytest.Monke
     X = X * (np.random.default_rng(2).random(X.shape) < 0.3) if csr else X
     problem = LinearDomains(sparse.csr_array(X) if csr else X, y, domains, LOSSES[name])
     assert problem.n_parameters > 600
-    monkeypatch.setattr(exact, "_Newton", None)  # not to be used,
-    monkeypatch.setattr(exact, "PATIENCE", 10_000)  # not even late
+    monkeypatch.setattr(curvature, "Newton", None)  # not to be used,
+    monkeypatch.setattr(sqp, "PATIENCE", 10_000)  # not even late
     value = minimax(X, y, one_hot(domains), Simplex(3), LOSSES[name], gamma=1e-2)
     assert_solved(solve(problem, gamma=1e-2, tol=1e-9), value)
 
 
 def test_ill_conditioned_wide_data_end_with_a_hessian(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "PATIENCE", 5)
+    monkeypatch.setattr(sqp, "PATIENCE", 5)
     X, y, domains = table("squared", n=60, d=40)
     problem = LinearDomains(X * np.logspace(0, 4, 40), y, domains, SquaredError())
     exactly = solve(problem, gamma=1e-6, tol=1e-9)
@@ -480,14 +480,32 @@ def test_deterministic() -> None:
     assert one.history == two.history
 
 
+@pytest.mark.parametrize("name", ["binary", "three"])
+def test_a_start_is_looked_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, domains = table(name)
+    problem, at, seen = LinearDomains(X, y, domains), LinearDomains.at, []
+
+    def look(self: LinearDomains, w: Any) -> Any:
+        seen.append(w)
+        return at(self, w)
+
+    monkeypatch.setattr(LinearDomains, "at", look)
+    solve(problem, start=0.1 * np.ones(problem.n_parameters))
+    assert len(seen) == 2  # that start, and zero
+
+
 class Telephone:
     """A problem behind the few questions of the protocol: all that a remote one could answer."""
 
     def __init__(self, problem: LinearDomains) -> None:
         self.sizes, self.penalized = problem.sizes, problem.penalized
         self.loss_scale, self.reach = problem.loss_scale, problem.reach
-        self.rounding = problem.rounding
+        self.rounding, self.reference = problem.rounding, problem.reference
         self.n_domains, self.n_parameters = problem.n_domains, problem.n_parameters
+        self.n_scores, self.n_rows = problem.n_scores, problem.n_rows
+        self.is_smooth, self.brings_curvature, self.has_blocks = True, True, False
+        self.dense_up_to = self.hessian_up_to = 600
+        self.merged, self.coarse, self.conditioned = lambda: self, lambda: None, lambda: None
         self.at = lambda w: Line(problem.at(w))
 
 
@@ -496,6 +514,8 @@ class Line:
         self.w, self.losses, self.moved = here.w, here.losses, lambda *a: Line(here.moved(*a))
         self.gradient, self.jacobian = here.gradient, here.jacobian
         self.hessian, self.dual, self.floor = here.hessian, here.dual, here.floor
+        self.hessian_diagonal, self.hessian_vector = here.hessian_diagonal, here.hessian_vector
+        self.hessian_blocks = here.hessian_blocks
 
 
 @pytest.mark.parametrize("gamma", [0.0, 1e-2])

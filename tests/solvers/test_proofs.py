@@ -29,6 +29,7 @@ from anymix import (
     certify,
     solve,
 )
+from anymix.problem.duals import conjugates, proved
 from anymix.problem.losses import Loss
 
 Array = NDArray[np.float64]
@@ -334,8 +335,8 @@ def test_a_row_that_takes_up_the_intercept_is_charged(kind: str) -> None:
     for shift in (1e-3, -1e-3):
         w = best + shift * ~problem.penalized * np.arange(1, problem.n_parameters + 1)
         here = problem.at(w)
-        c, alpha = here._weights(np.ones(1)), here.slope.copy()
-        dual = here._dual_at(c, alpha, *here.conjugates(c, alpha))
+        c, alpha = here.weights(np.ones(1)), here.slope.copy()
+        dual = proved(problem, c, alpha, *conjugates(problem, c, alpha))
         assert not dual.v[~problem.penalized].any()
         assert not dual.error[~problem.penalized].any()
         for other in (w, best, *(best + 0.3 * rng.normal(size=(200, len(w))))):

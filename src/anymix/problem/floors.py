@@ -168,10 +168,10 @@ def absorbed(
 ) -> tuple[float, Array, Array] | None:
     """What it costs to make v exactly 0 where w is free: (charge, v, error), or None if it cannot.
 
-    v = Σ c_i α_i x̃_i. With h_i = 1/ℓ*''(α_i), `give` M = Σ c_i h_i on the free entries, where x̃ is 1,
-    and r what is left of v there, the α move by h_i s, s = M⁻¹r. That changes Σ c_i ℓ*(α_i) by
-    at most √(`bend` ⟨r, s⟩) + ⟨r, s⟩, `bend` being Σ c_i h_i ℓ*'(α_i)², and the other entries of v
-    by at most reach_j √⟨r, s⟩, for no h is above 1.
+    v = Σ c_i α_i x̃_i. With h_i = 1/ℓ*''(α_i), `give` M = Σ c_i h_i on the free entries, where x̃
+    is 1, and r what is left of v there, the α move by h_i s, s = M⁻¹r. That changes Σ c_i ℓ*(α_i)
+    by at most √(`bend` ⟨r, s⟩) + ⟨r, s⟩, `bend` being Σ c_i h_i ℓ*'(α_i)², and the other entries of
+    v by at most reach_j √⟨r, s⟩, for no h is above 1.
     """
     r = np.where(free, np.abs(v) + error, 0.0)
     left = np.flatnonzero(r)

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anymix.errors import InputError
+
 Array = NDArray[np.float64]
 
 __all__ = ["CrossEntropy", "Hinge", "Huber", "Loss", "SquaredError"]
@@ -25,13 +27,12 @@ def _numbers(name: str, values: ArrayLike) -> Array:
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} has entries that are not numbers ({error})") from None
+        found = f"has entries that are not numbers ({error})"
+        raise InputError(name, found, "give numbers") from None
     bad = ~np.isfinite(numbers)
     if bad.any():
-        raise ValueError(
-            f"{name} has {bad.sum()} entries that are NaN or infinite, the first of them "
-            f"{numbers[bad][0]}; give finite numbers"
-        )
+        found = f"has {bad.sum()} entries that are NaN or infinite, the first of them "
+        raise InputError(name, found + f"{numbers[bad][0]}", "give finite numbers")
     return numbers
 
 
@@ -39,10 +40,8 @@ def _pair(scores: ArrayLike, y: ArrayLike, multiclass: bool = False) -> tuple[Ar
     z, t = _numbers("scores", scores), _numbers("y", y)
     if t.ndim != 1 or z.shape[:1] != t.shape or z.ndim > 1 + multiclass:
         shape = "(n,) or (n, K)" if multiclass else "(n,)"
-        raise ValueError(
-            f"scores has shape {z.shape} and y has shape {t.shape}; give scores {shape} "
-            "and y (n,) with the same n"
-        )
+        found = f"has shape {z.shape} and y has shape {t.shape}"
+        raise InputError("scores", found, f"give scores {shape} and y (n,) with the same n")
     return z, t
 
 
@@ -50,13 +49,22 @@ def _reach(radius: float, target: float = 0.0) -> float:
     """radius + target, the largest |z − y|."""
     for name, value in (("radius", radius), ("target", target)):
         if not value >= 0:
-            raise ValueError(f"{name} is {value}; give a number ≥ 0")
+            raise InputError(name, f"is {value}", "give a number ≥ 0")
     return float(radius) + float(target)
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What all losses share: three derivatives from one call, `derivatives(z, y, order)`."""
+    """What all losses share: three derivatives from one call, `derivatives(z, y, order)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> z, y = np.array([1.0, 3.0]), np.array([1.0, 1.0])
+    >>> value, slope = SquaredError().derivatives(z, y, 1)
+    >>> value.tolist(), slope.tolist()
+    ([0.0, 2.0], [0.0, 2.0])
+    """
 
     @property
     def is_smooth(self) -> bool:
@@ -114,10 +122,9 @@ class Loss:
 def _codes(y: Array, n_classes: int) -> NDArray[np.intp]:
     bad = ~np.isin(y, np.arange(n_classes))
     if bad.any():
-        raise ValueError(
-            f"y has the value {y[bad][0]:g}; a loss over {n_classes} classes takes the codes "
-            f"0..{n_classes - 1} (LinearDomains codes any labels for you)"
-        )
+        fix = f"a loss over {n_classes} classes takes the codes 0..{n_classes - 1} "
+        fix += "(LinearDomains codes any labels for you)"
+        raise InputError("y", f"has the value {y[bad][0]:g}", fix)
     return y.astype(np.intp)
 
 
@@ -127,6 +134,8 @@ class CrossEntropy(Loss):
 
     The log loss of logistic regression; stable for scores of any size.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> CrossEntropy().value([0.0, 1e4, -1e4], [1, 1, 1]).round(6).tolist()
     [0.693147, 0.0, 10000.0]
@@ -136,7 +145,7 @@ class CrossEntropy(Loss):
 
     @property
     def takes_classes(self) -> bool:
-        """True."""
+        """True: y is the code of a class."""
         return True
 
     def _read(self, scores: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
@@ -154,7 +163,7 @@ class CrossEntropy(Loss):
         return np.minimum(p, 1 - p)
 
     def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
-        """As in Loss; for K ≥ 3 the last entry is P (n, K), the curvature being diag(P) − PPᵀ."""
+        """(ℓ, ℓ', ℓ''); for K ≥ 3 the last is P (n, K), the curvature being diag(P) − PPᵀ."""
         return (_binary if z.ndim == 1 else _softmax)(z, y, order)
 
     def conjugate(self, alpha: Array, y: NDArray[Any]) -> Array:
@@ -175,7 +184,7 @@ class CrossEntropy(Loss):
     def bound(self, radius: float, target: float = 0.0, n_classes: int = 2) -> float:
         """M = log(1 + e^radius), or log(1 + (K−1) e^{2 radius}) when every |z_c| ≤ radius."""
         if n_classes < 2:
-            raise ValueError(f"n_classes is {n_classes}; give 2 or more")
+            raise InputError("n_classes", f"is {n_classes}", "give 2 or more")
         worst = _reach(radius) if n_classes == 2 else 2 * _reach(radius) + math.log(n_classes - 1)
         return float(np.logaddexp(0.0, worst))
 
@@ -237,6 +246,8 @@ class SquaredError(Loss):
     With the half, as in ridge regression's textbook form and as the limit of Huber for δ → ∞:
     `domain_losses` are then half mean squared errors.
 
+    Examples
+    --------
     >>> SquaredError().value([1.0, 3.0], [1.0, 1.0]).tolist()
     [0.0, 2.0]
     """
@@ -251,7 +262,7 @@ class SquaredError(Loss):
         return np.full(alpha.shape, np.inf)
 
     def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
-        """As in Loss."""
+        """½r², r and 1 with the residual r = z − y."""
         r = z - y
         return (0.5 * r * r, r, np.ones_like(r))[: order + 1]
 
@@ -276,6 +287,13 @@ class Huber(Loss):
 
     Squared error near the target, absolute error for outliers.
 
+    Parameters
+    ----------
+    delta : float, default 1
+        The residual beyond which the loss grows linearly.
+
+    Examples
+    --------
     >>> Huber(delta=1.0).value([1.5, 4.0], [1.0, 1.0]).tolist()
     [0.125, 2.5]
     """
@@ -284,7 +302,7 @@ class Huber(Loss):
 
     def __post_init__(self) -> None:
         if not (self.delta > 0 and math.isfinite(self.delta)):
-            raise ValueError(f"delta is {self.delta}; give a positive number")
+            raise InputError("delta", f"is {self.delta}", "give a positive number")
 
     @property
     def room(self) -> float:
@@ -296,7 +314,7 @@ class Huber(Loss):
         return self.delta - np.abs(alpha)
 
     def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
-        """As in Loss; ℓ'' is 1 up to |r| = δ (1 − 2e-9), so that ℓ' has `room` wherever it is 1."""
+        """ℓ, the residual cut at ±δ, and 1 where |r| ≤ δ (1 − 2e-9), which leaves ℓ' `room`."""
         r = z - y
         g = np.clip(r, -self.delta, self.delta)
         bent = np.abs(r) <= self.delta - 2 * self.room
@@ -324,6 +342,8 @@ class Hinge(Loss):
     Its gradient is a subgradient at the kink; it has no curvature there, so the exact solver does
     not take it (the stochastic ones do).
 
+    Examples
+    --------
     >>> Hinge().value([0.5, 2.0, -1.0], [1, 1, 1]).tolist()
     [0.5, 0.0, 2.0]
     """
@@ -335,7 +355,7 @@ class Hinge(Loss):
 
     @property
     def takes_classes(self) -> bool:
-        """True."""
+        """True: y is the code of a class."""
         return True
 
     def _read(self, scores: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
@@ -353,9 +373,9 @@ class Hinge(Loss):
         return np.minimum(beta, 1 - beta)
 
     def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
-        """As in Loss."""
+        """max(0, 1 − sz) and −s where that is above 0; there is no second derivative."""
         if order > 1:
-            raise ValueError("the hinge loss has no curvature; use CrossEntropy instead")
+            raise InputError("", "the hinge loss has no curvature", "use CrossEntropy instead")
         s = 2.0 * y - 1.0
         margin = 1 - s * z
         return (np.maximum(margin, 0), np.where(margin > 0, -s, 0.0))[: order + 1]
@@ -366,7 +386,7 @@ class Hinge(Loss):
         return np.where((beta >= 0) & (beta <= 1), -beta, np.inf)
 
     def lipschitz(self, radius: float = math.inf, target: float = 0.0) -> float:
-        """1."""
+        """1: no slope is steeper."""
         return 1.0
 
     def bound(self, radius: float, target: float = 0.0) -> float:

@@ -34,6 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
+from anymix.problem.balance import bend
+from anymix.problem.duals import conjugates, slopes
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Huber, Loss
 
@@ -172,7 +174,7 @@ class _PartSums:
     # -- of a proof ----------------------------------------------------------------------------
 
     def conjugate(self) -> Array:
-        return np.array(self.here.conjugates(self._c, self._alpha))
+        return np.array(conjugates(self.rows, self._c, self._alpha))
 
     def slope(self) -> Array:
         return self._slopes[0]
@@ -182,10 +184,10 @@ class _PartSums:
 
     @cached_property
     def _slopes(self) -> tuple[Array, Array]:
-        return self.here.slopes(self._c.copy(), self._alpha)
+        return slopes(self.rows, self._c.copy(), self._alpha)
 
     def pivot(self) -> Array:
-        return self._by_intercepts(self.here._curvature)
+        return self._by_intercepts(self.here.curvature)
 
     def give(self) -> Array:
         return self._by_intercepts(self._moving[0])
@@ -211,11 +213,11 @@ class _PartSums:
 
     @cached_property
     def _c(self) -> Array:
-        return self.here._weights(self.mixture)
+        return self.here.weights(self.mixture)
 
     @cached_property
     def _alpha(self) -> Array:
-        alpha = self.here.slope + self.here._bend(self.rows.scores(self._step))
+        alpha = self.here.slope + bend(self.here.curvature, self.rows.scores(self._step))
         return _inside(self.rows.loss, self.question.scale * alpha, self.rows.y)
 
     @property

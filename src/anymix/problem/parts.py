@@ -13,16 +13,18 @@ D x D matrix is sent unless `hessian` is called: the solver has the diagonal and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
+from anymix.problem.duals import Dual
+from anymix.problem.evaluation import MOST_DENSE
 from anymix.problem.floors import UNIT, absorbed, floor, rounding_of
 from anymix.problem.floors import Sums as Known
-from anymix.problem.linear import MOST_DENSE, Dual, LinearDomains
+from anymix.problem.linear import LinearDomains
 from anymix.problem.part_sums import ABOUT, BY_DOMAIN, LOOK, POWER, PROOF, Question, Sums, answer
 
 Array = NDArray[np.float64]
@@ -62,8 +64,16 @@ class Parts:
         |x_ij|, which LinearDomains has here and which is no sum.
     rounding : float
         The relative error that a sum over all rows may have.
+    n_rows : int
+        Rows of all parts.
+    is_smooth : bool
+        Whether the loss has curvature.
+    hessian_up_to : int
+        `dense_up_to`: beyond it the solver asks for no Hessian.
     has_blocks : bool
-        False: a Look has the diagonal of the Hessian, and no blocks of it.
+        False: the diagonal of the Hessian is cheap, its blocks are not.
+    brings_curvature : bool
+        Whether curvatures come with every answer.
 
     Examples
     --------
@@ -97,7 +107,9 @@ class Parts:
         self.penalized: NDArray[np.bool_] = sums["penalized"] > 0
         n_rows, n_scores, room = sums["kind"].tolist()
         self.n_scores, self._room = round(n_scores / len(self.places)), room / len(self.places)
-        self.rounding = rounding_of(n_rows)
+        self.n_rows, self.rounding = round(n_rows), rounding_of(n_rows)
+        self.is_smooth, self.hessian_up_to = self._room > 0, dense_up_to
+        self.brings_curvature = n_parameters <= dense_up_to
         self._n_free = int(np.sum(~self.penalized))
         self.reach: Array = sums["powers"] ** (1 / POWER)
         self._target, self._n_targets = sums["targets"]
@@ -136,6 +148,18 @@ class Parts:
         least = 1e-16 * float(self._looks[0].losses.max())
         mean = self.at(np.where(self.penalized, 0.0, self._target / self._n_targets))
         return min(1.0, max(float(mean.losses.max()), least) or 1.0)
+
+    def merged(self) -> Parts:
+        """Itself: the parts keep their rows."""
+        return self
+
+    def coarse(self) -> None:
+        """None: fewer rows would cost as many rounds."""
+        return
+
+    def conditioned(self) -> None:
+        """None: the parts have the numbers that they have."""
+        return
 
     def at(self, w: ArrayLike) -> Look:
         """What the parts say about w; the first answer and the latest ones are kept."""
@@ -243,6 +267,12 @@ class Look:
     def hessian_diagonal(self, mixture: Array) -> Array:
         """The diagonal of the Hessian, (D,); another round."""
         return self.parts.ask(self.w, ("diagonal",), mixture)["diagonal"]
+
+    def hessian_blocks(self, mixture: Array, n_rows: int) -> Iterator[Array]:
+        """The diagonal blocks of the Hessian, cut out of the whole."""
+        K = self.parts.n_scores
+        blocks = self.hessian(mixture).reshape(K, len(self.w) // K, K, -1)
+        return (blocks[k, :, k] for k in range(K))
 
     def hessian_vector(self, mixture: Array, v: Array) -> Array:
         """∇² Σ λ_k L_k · v, (D,); another round."""

@@ -211,11 +211,8 @@ def _problem(
     rows: Rows, X: Any, y: NDArray[Any], sizes: Array, average: sparse.csc_array
 ) -> LinearDomains:
     """A LinearDomains of arrays that are checked already."""
-    problem = object.__new__(LinearDomains)
-    problem.X, problem.y, problem.classes = X, y, rows.classes
-    problem.loss, problem.intercept = rows.loss, rows.intercept
-    problem.domain_names, problem.sizes, problem.average = rows.names, sizes, average
-    return problem
+    names, loss = rows.names, rows.loss
+    return LinearDomains.coded(X, y, rows.classes, names, sizes, average, loss, rows.intercept)
 
 
 def take(X: Any, part: Part) -> Any:

@@ -18,43 +18,48 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anymix.mixtures import DirichletPrior
-from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import Huber
+from anymix.problem.objective import Oracle
 
 Array = NDArray[np.float64]
 
-__all__ = ["Conditioned", "conditioned"]
+__all__ = ["Shifted", "offsets_and_scale"]
 
 LARGE = 1e4  # an offset this many times as large as the differences costs half of the digits
 MODERATE = 8  # targets from 2⁻⁸ to 2⁸ are left as they are
 
 
 @dataclass(frozen=True)
-class Conditioned:
-    """An inner problem, and how its w, losses and penalties relate to those of the outer one."""
+class Shifted:
+    """An inner problem, and how its w relates to that of the outer one.
 
-    problem: LinearDomains
-    shift: Array  # μ (d,)
-    target: float  # t
-    scale: float  # s
+    Parameters
+    ----------
+    problem : Oracle
+        The inner problem; it has an intercept if `shift` or `target` are not 0.
+    shift : ndarray of shape (d,)
+        What was taken off the columns, μ.
+    target : float
+        What was taken off the targets, t.
+    scale : float
+        What w and the targets were divided by, s.
+    """
 
-    @property
-    def unit(self) -> float:
-        """s², the unit of the losses."""
-        return self.scale * self.scale
+    problem: Oracle
+    shift: Array
+    target: float
+    scale: float
 
     def inward(self, w: Array) -> Array:
         """w' of w: the intercept is added up without rounding on the way."""
         blocks = w.reshape(self.problem.n_scores, -1).copy()
-        if self.problem.intercept:
+        if len(self.shift) < blocks.shape[1]:
             blocks[:, -1] = [self._moved(block, 1.0) for block in blocks]
         return blocks.ravel() / self.scale
 
     def outward(self, w: Array) -> Array:
         """w of w'."""
         blocks = (w * self.scale).reshape(self.problem.n_scores, -1)
-        if self.problem.intercept:
+        if len(self.shift) < blocks.shape[1]:
             blocks[:, -1] = [self._moved(block, -1.0) for block in blocks]
         return blocks.ravel()
 
@@ -65,17 +70,6 @@ class Conditioned:
         for w, mu in zip(block[used].tolist(), (sign * self.shift[used]).tolist(), strict=True):
             terms += _exact_product(w, mu)
         return math.fsum(terms)
-
-    def options(
-        self, gamma: float, mu: float, norm: str, offsets: Any, prior: Any
-    ) -> tuple[Any, ...]:
-        """γ, μ, norm, b and the prior of the inner problem: its objective is the outer one's/s²."""
-        if self.scale == 1:
-            return gamma, mu, norm, offsets, prior
-        if prior is not None:
-            prior = DirichletPrior(1 + (np.asarray(prior.alpha) - 1) / self.unit)
-        inner = gamma / self.scale if norm == "plain" else gamma
-        return inner, mu / self.unit, norm, None if offsets is None else offsets / self.unit, prior
 
 
 def _exact_product(a: float, b: float) -> list[float]:
@@ -93,25 +87,36 @@ def _halves(x: float) -> tuple[float, float]:
     return high, x - high
 
 
-def conditioned(problem: Any) -> Conditioned | None:
-    """The problem with offsets taken off and targets of moderate size; None if it is so already."""
-    if not isinstance(problem, LinearDomains):
-        return None
-    shift, target = np.zeros(problem.n_features), 0.0
-    if problem.intercept:
-        shift = _offsets(problem.X)
-        target = 0.0 if problem.classes is not None else _offset(problem.y)
-    scale = 1.0 if problem.classes is not None else _scale(problem.y - target)
-    if not (np.any(shift) or target or scale != 1):
-        return None
-    inner = problem._with_rows(np.arange(problem.n_rows), problem.average)
-    if np.any(shift):
-        inner.X = problem.X - shift
-    if problem.classes is None:
-        inner.y = (problem.y - target) / scale
-        if isinstance(problem.loss, Huber):
-            inner.loss = Huber(problem.loss.delta / scale)
-    return Conditioned(inner, shift, target, scale)
+def offsets_and_scale(
+    X: Any, y: Array, is_regression: bool, intercept: bool
+) -> tuple[Array, float, float] | None:
+    """μ (d,), t and s for these rows; None if they are in good numbers already.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, d)
+        The features; nothing is taken off sparse ones.
+    y : ndarray of shape (n,)
+        The targets; those of classes are left alone.
+    is_regression : bool
+        Whether y are numbers.
+    intercept : bool
+        Whether there is an intercept, without which nothing may be taken off.
+
+    Returns
+    -------
+    tuple of ndarray, float and float, or None
+        What to take off every column and the targets, and what to divide the targets by.
+
+    Examples
+    --------
+    >>> offsets_and_scale(np.array([[1.0], [2.0]]), np.array([1e6, -1e6]), True, True)
+    (array([0.]), 0.0, 1048576.0)
+    """
+    shift = _offsets(X) if intercept else np.zeros(X.shape[1])
+    target = _offset(y) if intercept and is_regression else 0.0
+    scale = _scale(y - target) if is_regression else 1.0
+    return (shift, target, scale) if np.any(shift) or target or scale != 1 else None
 
 
 def _offsets(X: Any) -> Array:

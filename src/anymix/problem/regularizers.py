@@ -1,0 +1,291 @@
+"""The regularisers γR(w − a): ½‖w − a‖² and ‖w − a‖ of the penalised entries, a being the anchor.
+
+A proof needs the least value of a line plus the regulariser, known in closed form:
+
+    min_w ⟨v, w⟩ + γR(w − a) = ⟨v, a⟩ + min_u ⟨v, u⟩ + γR(u),
+    min_u ⟨v, u⟩ + ½γ‖u‖² = −‖v‖²/2γ,     min_u ⟨v, u⟩ + γ‖u‖ = 0 if ‖v‖ ≤ γ, else −∞.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anymix.errors import InputError, finite_vector
+from anymix.problem.duals import Dual
+from anymix.problem.floors import UNIT
+
+Array = NDArray[np.float64]
+
+__all__ = ["PlainNorm", "Regularizer", "SquaredNorm", "regularizer_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Regularizer:
+    """γR(w − a), what all regularisers share.
+
+    Parameters
+    ----------
+    gamma : float
+        Its weight γ ≥ 0.
+    penalized : ndarray of bool, shape (D,)
+        Which entries of w it sees.
+    anchor : ndarray of shape (D,), optional
+        a, with 0 where nothing is penalised; None is 0 everywhere.
+    """
+
+    gamma: float
+    penalized: NDArray[np.bool_]
+    anchor: Array | None = None
+
+    name: ClassVar[str]
+
+    @property
+    def origin(self) -> Array:
+        """The w at which R is 0, (D,)."""
+        return np.zeros(len(self.penalized)) if self.anchor is None else self.anchor.copy()
+
+    def value(self, w: Array) -> float:
+        """γR(w − a)."""
+        raise NotImplementedError
+
+    def gradient(self, w: Array) -> Array:
+        """γ∇R(w − a), (D,)."""
+        raise NotImplementedError
+
+    def add_hessian(self, w: Array, hessian: Array) -> None:
+        """Add γ∇²R(w − a) to a Hessian (D, D), in place."""
+        raise NotImplementedError
+
+    def ridge(self, w: Array) -> float:
+        """About the curvature in a direction across w − a."""
+        raise NotImplementedError
+
+    def smoothed(self, error: float) -> Regularizer:
+        """A regulariser with derivatives everywhere, whose value is at most so much larger."""
+        raise NotImplementedError
+
+    def in_units(self, scale: float) -> Regularizer:
+        """The regulariser of w/scale that is this one over scale²."""
+        raise NotImplementedError
+
+    def price(self, rest: Array) -> float:
+        """What it costs a bound if so much of the gradient of Φ is left."""
+        raise NotImplementedError
+
+    def scales(self, dual: Dual) -> Iterator[float]:
+        """Factors that make v short enough for a bound, the largest first; none if it is."""
+        raise NotImplementedError
+
+    def least(self, dual: Dual) -> float:
+        """The least of value + ⟨v, w⟩ + γR(w − a) over w, for the worst v within its error.
+
+        −∞ if anything is left of v where w is not penalised: there w could go on for ever.
+        """
+        free = ~self.penalized
+        if np.any(dual.v[free]) or np.any(dual.error[free]):
+            return -math.inf
+        return self._at_anchor(dual) - self._fall(self._length_of(dual))
+
+    def _fall(self, length: float) -> float:
+        """How far ⟨v, u⟩ + γR(u) can be below 0, ‖v‖ being at most `length`."""
+        raise NotImplementedError
+
+    def _at_anchor(self, dual: Dual) -> float:
+        """At most value + ⟨v, a⟩: the products and their sum are rounded once each."""
+        if self.anchor is None:
+            return dual.value
+        terms = dual.v * self.anchor
+        total = math.fsum([dual.value, *terms.tolist()])
+        lost = float(dual.error @ np.abs(self.anchor)) * (1 + 1e-9)
+        return total - lost - 2 * UNIT * (float(np.abs(terms).sum()) + abs(total))
+
+    def _length_of(self, dual: Dual) -> float:
+        return float(np.linalg.norm((np.abs(dual.v) + dual.error)[self.penalized]))
+
+    def _away(self, w: Array) -> Array:
+        """w − a where it counts, 0 elsewhere, (D,)."""
+        return np.where(self.penalized, w if self.anchor is None else w - self.anchor, 0.0)
+
+    def _inner_anchor(self, scale: float) -> Array | None:
+        return None if self.anchor is None else self.anchor / scale
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredNorm(Regularizer):
+    """½γ‖w − a‖² of the penalised entries.
+
+    Parameters
+    ----------
+    gamma : float
+        Its weight γ ≥ 0.
+    penalized : ndarray of bool, shape (D,)
+        Which entries of w it sees.
+    anchor : ndarray of shape (D,), optional
+        a; None is 0.
+
+    Examples
+    --------
+    >>> ridge = SquaredNorm(2.0, np.array([True, True, False]), np.array([1.0, 0.0, 0.0]))
+    >>> ridge.value(np.array([1.0, 3.0, 9.0])), ridge.gradient(np.array([1.0, 3.0, 9.0])).tolist()
+    (9.0, [0.0, 6.0, 0.0])
+    """
+
+    name: ClassVar[str] = "squared"
+
+    def value(self, w: Array) -> float:
+        """½γ‖w − a‖²."""
+        u = w[self.penalized] if self.anchor is None else (w - self.anchor)[self.penalized]
+        return 0.5 * self.gamma * float(u @ u)
+
+    def gradient(self, w: Array) -> Array:
+        """γ(w − a)."""
+        return self.gamma * self._away(w)
+
+    def add_hessian(self, w: Array, hessian: Array) -> None:
+        """hessian += γI."""
+        np.einsum("ii->i", hessian)[self.penalized] += self.gamma
+
+    def ridge(self, w: Array) -> float:
+        """The weight γ, everywhere."""
+        return self.gamma
+
+    def smoothed(self, error: float) -> SquaredNorm:
+        """Itself: it is smooth."""
+        return self
+
+    def in_units(self, scale: float) -> SquaredNorm:
+        """½γ‖w/s − a/s‖² is ½γ‖w − a‖²/s²."""
+        return replace(self, anchor=self._inner_anchor(scale))
+
+    def price(self, rest: Array) -> float:
+        """‖rest‖²/2γ."""
+        return float(rest @ rest) / (2 * self.gamma)
+
+    def scales(self, dual: Dual) -> Iterator[float]:
+        """None: every v has a bound."""
+        return iter(())
+
+    def _fall(self, length: float) -> float:
+        return length**2 / (2 * self.gamma) * (1 + 1e-14)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainNorm(Regularizer):
+    """γ‖w − a‖ of the penalised entries.
+
+    Parameters
+    ----------
+    gamma : float
+        Its weight γ ≥ 0.
+    penalized : ndarray of bool, shape (D,)
+        Which entries of w it sees.
+    anchor : ndarray of shape (D,), optional
+        a; None is 0.
+    smoothing : float
+        Derivatives are those of √(‖w − a‖² + smoothing²).
+
+    Examples
+    --------
+    >>> plain = PlainNorm(2.0, np.array([True, True, False]))
+    >>> plain.value(np.array([3.0, 4.0, 9.0])), plain.gradient(np.array([3.0, 4.0, 9.0])).tolist()
+    (10.0, [1.2, 1.6, 0.0])
+    """
+
+    smoothing: float = 0.0
+
+    name: ClassVar[str] = "plain"
+
+    def value(self, w: Array) -> float:
+        """γ‖w − a‖."""
+        u = w[self.penalized] if self.anchor is None else (w - self.anchor)[self.penalized]
+        return self.gamma * float(np.linalg.norm(u))
+
+    def gradient(self, w: Array) -> Array:
+        """γ(w − a)/‖w − a‖."""
+        u = self._away(w)
+        return self.gamma * (u / self._length(u))
+
+    def add_hessian(self, w: Array, hessian: Array) -> None:
+        """hessian += γ(I − uuᵀ)/‖w − a‖ with the direction u of w − a."""
+        u = self._away(w)
+        weight = self.gamma / self._length(u)
+        u = u / self._length(u)
+        hessian -= weight * np.outer(u, u)
+        np.einsum("ii->i", hessian)[self.penalized] += weight
+
+    def ridge(self, w: Array) -> float:
+        """γ/‖w − a‖, at most 1000γ."""
+        u = w[self.penalized] if self.anchor is None else (w - self.anchor)[self.penalized]
+        return self.gamma / max(float(np.linalg.norm(u)), 1e-3)
+
+    def smoothed(self, error: float) -> PlainNorm:
+        """With smoothing = error/γ."""
+        return replace(self, smoothing=error / self.gamma) if self.gamma > 0 else self
+
+    def in_units(self, scale: float) -> PlainNorm:
+        """(γ/s)‖w/s − a/s‖ is γ‖w − a‖/s²."""
+        return replace(self, gamma=self.gamma / scale, anchor=self._inner_anchor(scale))
+
+    def price(self, rest: Array) -> float:
+        """Any: v must not be longer than γ."""
+        return math.inf
+
+    def scales(self, dual: Dual) -> Iterator[float]:
+        """γ/‖v‖, and what is a little below it: rounding may undo the first."""
+        if self._length_of(dual) <= self.gamma:
+            return
+        v, error = (np.linalg.norm(a[self.penalized]) for a in (dual.v, dual.error))
+        shrink = max(self.gamma - float(error), 0.0) / float(v)
+        for slack in (1e-15, 1e-12, 1e-9, 1e-6, 1e-3):
+            yield (1 - slack) * shrink
+
+    def _fall(self, length: float) -> float:
+        return 0.0 if length <= self.gamma else math.inf
+
+    def _length(self, u: Array) -> float:
+        return max(math.hypot(float(np.linalg.norm(u)), self.smoothing), 1e-300)
+
+
+KINDS: dict[str, type[SquaredNorm] | type[PlainNorm]] = {
+    kind.name: kind for kind in (SquaredNorm, PlainNorm)
+}
+
+
+def regularizer_of(
+    norm: str, gamma: float, penalized: NDArray[np.bool_], anchor: ArrayLike | None = None
+) -> Regularizer:
+    """The regulariser of this name.
+
+    Parameters
+    ----------
+    norm : str
+        "squared" for ½‖w − a‖² or "plain" for ‖w − a‖.
+    gamma : float
+        Its weight γ ≥ 0, checked already.
+    penalized : ndarray of bool, shape (D,)
+        Which entries of w it sees.
+    anchor : array-like of shape (D,), optional
+        a; what it says about entries that are not penalised does not matter.
+
+    Returns
+    -------
+    Regularizer
+        Without an anchor if a is 0 where it counts.
+
+    Examples
+    --------
+    >>> regularizer_of("squared", 1.0, np.array([True, False]), [0.0, 5.0]).anchor is None
+    True
+    """
+    if norm not in KINDS:
+        raise InputError("norm", f"is {norm!r}", "give 'squared' (½‖w‖²) or 'plain' (‖w‖)")
+    if anchor is None:
+        return KINDS[norm](gamma, penalized)
+    a = np.where(penalized, finite_vector("anchor", anchor, len(penalized)), 0.0)
+    return KINDS[norm](gamma, penalized, a if np.any(a) else None)

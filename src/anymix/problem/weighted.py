@@ -1,0 +1,234 @@
+"""Rows (x_i, 1) with targets y_i and their shares a_ki in p domains: what all sums are taken over.
+
+Scores ⟨w, (x_i, 1)⟩, their transpose Σ_i v_i (x_i, 1), and which rows a domain has.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from anymix.errors import InputError
+from anymix.problem.arrays import refuse_missing
+from anymix.problem.floors import rounding_of
+from anymix.problem.losses import Loss
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+__all__ = ["WeightedRows"]
+
+
+class WeightedRows:
+    """n rows of d features, with a target each and a share in every domain.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, d)
+        The features, checked already.
+    y : ndarray of shape (n,)
+        The codes of the classes, or numbers.
+    average : csc_array of shape (p, n)
+        a_ki, the weight of row i in domain k over the domain's total.
+    loss : Loss
+        The loss ℓ.
+    intercept : bool
+        Whether w ends with an intercept, which multiplies 1.
+    n_scores : int
+        Scores of one row: 1, or K for K ≥ 3 classes.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: NDArray[Any],
+        average: sparse.csc_array,
+        loss: Loss,
+        intercept: bool,
+        n_scores: int,
+    ) -> None:
+        self.X, self.y, self.average = X, y, average
+        self.loss, self.intercept, self.n_scores = loss, intercept, n_scores
+
+    # -- sizes ---------------------------------------------------------------------------------
+
+    @property
+    def n_rows(self) -> int:
+        """Number of stored rows (after merging, fewer than the examples they stand for)."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return int(self.X.shape[1])
+
+    @property
+    def n_domains(self) -> int:
+        """Number p of domains."""
+        return int(self.average.shape[0])
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of w."""
+        return self.n_scores * (self.n_features + self.intercept)
+
+    @cached_property
+    def penalized(self) -> NDArray[np.bool_]:
+        """Which entries of w the regulariser sees: all but the intercepts, (n_parameters,)."""
+        mask = np.ones((self.n_scores, self.n_features + self.intercept), dtype=bool)
+        if self.intercept:
+            mask[:, -1] = False
+        return mask.ravel()
+
+    @cached_property
+    def reach(self) -> Array:
+        """max_i |x_ij| of the column that each entry of w multiplies, (n_parameters,)."""
+        largest = np.zeros(self.n_features)
+        if sparse.issparse(self.X):
+            np.maximum.at(largest, self.X.indices, np.abs(self.X.data))
+        else:
+            for start in range(0, self.n_rows, 1024):  # stretches that stay in the cache
+                part = np.abs(self.X[start : start + 1024])
+                np.maximum(largest, part.max(axis=0), out=largest)
+        reach = np.append(largest, np.ones(int(self.intercept)))
+        return np.tile(reach, self.n_scores)
+
+    @property
+    def rounding(self) -> float:
+        """The relative error that a sum over the rows may have."""
+        return rounding_of(self.n_rows)
+
+    def unpack(self, w: ArrayLike) -> tuple[Array, Array]:
+        """Coefficients (n_scores, d) and intercepts (n_scores,) of the flat vector w."""
+        blocks = self._check_w(w).reshape(self.n_scores, -1)
+        if self.intercept:
+            return blocks[:, :-1], blocks[:, -1]
+        return blocks, np.zeros(self.n_scores)
+
+    def scores(self, w: Array) -> Array:
+        """⟨w, (x_i, 1)⟩ of every row: (n,) or (n, K)."""
+        coef, shift = self.unpack(w)
+        if self.n_scores > 1:
+            return np.asarray(self.X @ coef.T) + shift
+        z = np.asarray(self.X @ coef[0])
+        z += shift[0]
+        return z
+
+    def pull_back(self, v: Array) -> Array:
+        """Σ_i v_i (x_i, 1) for v (n,), or the K blocks of it for v (n, K), flat."""
+        parts = np.asarray(self.X.T @ v).T.reshape(self.n_scores, -1)  # (scores, d)
+        if self.intercept:
+            parts = np.column_stack([parts, v.sum(axis=0).reshape(-1, 1)])
+        return parts.ravel()
+
+    # -- which rows ----------------------------------------------------------------------------
+
+    def _with_rows(self, rows: Indices, average: sparse.csc_array) -> WeightedRows:
+        """Some of the rows, with shares of their own."""
+        X, y = self._taken(rows)
+        return WeightedRows(X, y, average, self.loss, self.intercept, self.n_scores)
+
+    def _taken(self, rows: Indices) -> tuple[Any, NDArray[Any]]:
+        dense = not sparse.issparse(self.X)
+        X = self.X.take(rows, axis=0) if dense else self.X[rows]  # twice as fast as [rows]
+        return X, self.y[rows]
+
+    def _spaced(self, how_many: Array) -> Indices:
+        """how_many[k] evenly spaced rows of every domain k, in the order of the rows."""
+        (ends, members), counts = self._members, how_many.astype(np.int64)
+        m = np.repeat(np.diff(ends), counts)
+        place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        places = np.repeat(ends[:-1], counts) + place * m // np.repeat(counts, counts)
+        rows = members[places]
+        return np.sort(rows) if self._is_partition else np.unique(rows)
+
+    def _only(self, rows: Indices) -> WeightedRows:
+        """These rows standing for all."""
+        return self._with_rows(rows, self._shares_of(rows))
+
+    def _shares_of(self, rows: Indices) -> sparse.csc_array:
+        """The shares of some rows, made to sum to 1 again in every domain left."""
+        average = self.average[:, rows]
+        totals = np.bincount(average.indices, weights=average.data, minlength=self.n_domains)
+        average.data /= totals[average.indices]
+        return average
+
+    @cached_property
+    def _is_partition(self) -> bool:
+        return bool(np.all(np.diff(self.average.indptr) == 1))
+
+    @cached_property
+    def _by_domain(self) -> sparse.csr_array:
+        """The shares a_ki, domain by domain; rows of weight 0 left out."""
+        return self._shares()
+
+    @cached_property
+    def _members(self) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
+        """`ends` and `rows`: those of domain k, of weight above 0, are rows[ends[k] : ends[k + 1]].
+
+        Without the shares, which most uses can do without: n numbers are worth saving.
+        """
+        shares = self._shares()
+        return shares.indptr, shares.indices
+
+    def _shares(self) -> sparse.csr_array:
+        csr = self.average.tocsr()
+        csr.eliminate_zeros()
+        return csr
+
+    @cached_property
+    def _runs(self) -> list[tuple[int, slice, sparse.csc_array]] | None:
+        """(k, rows, X_rowsᵀ) of each stretch of rows of one domain; None if there are too many.
+
+        SciPy's own slices would be copies; these look into X, at the entries where its rows begin.
+        """
+        k = self.average.indices
+        starts = np.append(0, np.flatnonzero(np.diff(k)) + 1)
+        if len(starts) > 1 and 4 * len(starts) * (self.n_features + 1000) > self.X.nnz:
+            return None
+        ends = np.append(starts[1:], self.n_rows)
+        return [
+            (int(k[start]), slice(start, end), self._transposed(start, end))
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+
+    def _transposed(self, start: int, end: int) -> sparse.csc_array:
+        piece = sparse.csc_array((self.n_features, end - start))
+        piece.data, piece.indices = self.X.data, self.X.indices
+        piece.indptr = self.X.indptr[start : end + 1]
+        return piece
+
+    @cached_property
+    def _wide(self) -> sparse.csr_array:
+        """X with column j of a row of domain k moved to k d + j: its pull-back is the Jacobian."""
+        shape = (self.n_rows, self.n_domains * self.n_features)
+        kind = np.int32 if max(shape[1], self.X.nnz) < 2**31 else np.int64
+        columns = np.repeat(
+            self.average.indices.astype(kind) * kind(self.n_features), np.diff(self.X.indptr)
+        )
+        columns += self.X.indices.astype(kind, copy=False)
+        return sparse.csr_array((self.X.data, columns, self.X.indptr.astype(kind)), shape=shape)
+
+    # -- checks --------------------------------------------------------------------------------
+
+    def _check_w(self, w: ArrayLike) -> Array:
+        w = np.asarray(w, dtype=np.float64)
+        if w.shape != (self.n_parameters,):
+            blocks = f"{self.n_scores} x " if self.n_scores > 1 else ""
+            what = "features + intercept" if self.intercept else "features (intercept=False)"
+            fix = f"expected ({self.n_parameters},) = {blocks}({self.n_features} {what})"
+            raise InputError("w", f"has shape {w.shape}", fix)
+        refuse_missing("w", w, "if a step made them, make it shorter")
+        return w
+
+    def _check_mixture(self, mixture: ArrayLike) -> Array:
+        lam = np.asarray(mixture, dtype=np.float64)
+        if lam.shape != (self.n_domains,):
+            fix = f"give ({self.n_domains},), a weight per domain"
+            raise InputError("mixture", f"has shape {lam.shape}", fix)
+        refuse_missing("mixture", lam, "give finite weights")
+        return lam

@@ -1,0 +1,168 @@
+"""Sequential quadratic programming on the domains: the iterates of the exact solver.
+
+At (w, λ), with losses L, Jacobian J = (∇L_k)ᵀ, and H ≈ ∇²_w Φ(w, λ), the step d and the next
+mixture solve
+
+    min_d max_{λ'∈Λ}  ⟨λ', L + J d − b⟩ − penalty(λ') + γ(R(w) + ⟨∇R(w), d⟩) + ½ dᵀH d.
+
+With d eliminated this is a small exact quadratic program over Λ (`MixtureSet.minimize_quadratic`).
+Near the solution the constraint curvature may reject good steps (the Maratos effect), which a
+second-order correction cures. Every iterate is compared by the agnostic objective itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.problem.objective import Here, Objective, Oracle
+from anymix.solvers.curvature import Curvature, Newton, choose_curvature
+
+Array = NDArray[np.float64]
+
+__all__ = ["Iterate", "iterates"]
+
+PATIENCE = 150  # iterations after which a Hessian is worth its price after all
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """One step of the method: from `here` along `step` to `there`, and the λ that chose it."""
+
+    here: Here
+    there: Here  # `here` itself when nothing goes down any more
+    step: Array
+    mixture: Array
+    gradient: Array  # Σ_k λ_k ∇L_k at `here`
+    upper: float  # the objective at `there`
+    model: float  # what the quadratic model promised for `here` + `step`
+    expected: float  # the decrease it promised
+    refine: Callable[[Array], Array] | None  # v ↦ H⁻¹v, where that saves an iteration
+
+
+def iterates(
+    problem: Oracle, objective: Objective, here: Here, mixture: Array, rows: int = 400
+) -> Iterator[Iterate]:
+    """The iterates from (w, λ), until nothing lowers the objective any more.
+
+    Parameters
+    ----------
+    problem : Oracle
+        The losses.
+    objective : Objective
+        All else of Φ.
+    here : Here
+        What is known at the w to begin with.
+    mixture : ndarray of shape (p,)
+        The λ to begin with.
+    rows : int
+        A Hessian comes from about so many rows per parameter: it is right to 1/√rows.
+
+    Yields
+    ------
+    Iterate
+        One for every step.
+    """
+    jacobian, upper = here.jacobian(), objective.upper(here)
+    curvature = choose_curvature(problem, objective, rows)
+    for k in count():
+        if k == PATIENCE and problem.n_parameters <= problem.hessian_up_to:
+            # too ill-conditioned for a learnt curvature
+            curvature = Newton(problem, objective, rows)
+        curvature.update(here, mixture)
+        program = _Program(objective, curvature, jacobian, here.w)
+        step, target, model = program.solve(here.losses, mixture)
+        there, new_upper = _search(program, here, step, (mixture, target), upper, upper - model)
+        expected = upper - model
+        gradient = jacobian.T @ target
+        yield Iterate(
+            here, there, step, target, gradient, new_upper, model, expected, curvature.refine
+        )
+        curvature.judge((upper - new_upper) / max(upper - model, 1e-300))
+        upper, mixture = new_upper, target
+        if there is not here:
+            old_w, here = here.w, there  # what is known of the rows at the old w makes room
+            new_jacobian = here.jacobian()
+            curvature.learn(old_w, here.w, (new_jacobian - jacobian).T @ target)
+            jacobian = new_jacobian
+        elif not curvature.restart():
+            return
+
+
+@dataclass
+class _Program:
+    """The quadratic model of Φ around w as a program over Λ, for any losses L at w."""
+
+    objective: Objective
+    curvature: Curvature
+    jacobian: Array  # (p, D)
+    w: Array
+
+    def __post_init__(self) -> None:
+        self.r = self.objective.regularizer_gradient(self.w)  # (D,)
+        self.factor, self.cross, self.back = self.curvature.eliminate(self.jacobian, self.r)
+
+    def solve(self, losses: Array, mixture: Array) -> tuple[Array, Array, float]:
+        """The step d, the mixture λ' and the model's value there."""
+        target = _dual_step(
+            self.objective, losses - self.objective.offsets - self.cross, self.factor, mixture
+        )
+        step = self.back(target)
+        slope = self.jacobian.T @ target + self.r  # = −H d
+        value = self.objective.worst_value(losses + self.jacobian @ step)
+        value += self.objective.regularizer(self.w) + float(self.r @ step)
+        return step, target, value - 0.5 * float(step @ slope)
+
+
+def _dual_step(objective: Objective, c: Array, factor: Array, mixture: Array) -> Array:
+    """argmin_{λ∈Λ} ½|Fᵀλ|² − ⟨c, λ⟩ + penalty(λ)."""
+    diagonal = objective.chi2.hessian(mixture) if objective.mu > 0 else None
+    if objective.prior is None:
+        return objective.mixtures.minimize_quadratic(c, factor, diagonal, mixture)
+    lam = np.maximum(mixture, 1e-12)
+    for _ in range(50):  # Newton on the prior, which is not quadratic
+        h, g = objective.prior.hessian(lam), objective.prior.gradient(lam)
+        new = objective.mixtures.minimize_quadratic(c - g + h * lam, factor, h, mixture)
+        change = new - lam
+        falling = change < 0
+        t = min(1.0, float(np.min(-0.9 * lam[falling] / change[falling], initial=1.0)))
+        lam = lam + t * change
+        if np.max(np.abs(change)) <= 1e-13:
+            break
+    return lam
+
+
+def _search(
+    program: _Program,
+    here: Here,
+    step: Array,
+    mixtures: tuple[Array, Array],
+    upper: float,
+    expected: float,
+) -> tuple[Here, float]:
+    """The first of w + d, its second-order correction, w + d/2, w + d/4, … that goes down.
+
+    Gives that point and its objective, or the present ones if there is none.
+    """
+    if expected <= 1e-15 * abs(upper):
+        return here, upper
+    mixture, target = mixtures  # λ and the λ' of the next iteration
+    there = here.moved(step, 1.0, target)
+    value = program.objective.upper(there)
+    if value <= upper - 1e-4 * expected:
+        return there, value
+    corrected, _, _ = program.solve(there.losses - program.jacobian @ step, mixture)
+    there = here.moved(corrected, 1.0, target)
+    value = program.objective.upper(there)
+    if value <= upper - 1e-4 * expected:
+        return there, value
+    for k in range(1, 40):
+        there = here.moved(step, 0.5**k, target)
+        value = program.objective.upper(there)
+        if value <= upper - 1e-4 * 0.5**k * expected:
+            return there, value
+    return here, upper
