@@ -52,7 +52,7 @@ def euclidean(mixture: Array, total: Array) -> Euclidean:
     p, first = len(mixture), levels(len(mixture))
     low, drag = lines(first[-1]), lines(first[-1])
     low[:p] = mixture
-    node, stack = lines(4 * (first[-1] - p)), np.empty((WIDTH * len(first), 2), dtype=np.int64)
+    node, stack = lines(4 * (first[-1] - p)), np.zeros((WIDTH * len(first), 2), dtype=np.int64)
     tree = Euclidean(low, drag, node.reshape(-1, 4), first, np.zeros(3), total.copy(), stack)
     gather_all(tree)
     return tree

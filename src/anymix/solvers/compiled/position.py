@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anymix.errors import InputError
 from anymix.solvers.compiled import kernels
 from anymix.solvers.compiled.entropic_tree import entropic_read
 from anymix.solvers.compiled.euclidean_tree import euclidean_read
@@ -34,13 +35,21 @@ class Position:
     data: Data
     forms: Forms
     t: int
+    broken: bool = False  # a step was begun that has no end
 
-    def play(self, uniforms: Array, sizes_w: Array, sizes_mixture: Array) -> int:
-        """A step for every row of uniforms; how many were made before a number was not finite."""
+    def play(self, uniforms: Array, sizes_w: Array, sizes_mixture: Array) -> None:
+        """A step for every row of uniforms."""
         given = uniforms, sizes_w, sizes_mixture
         done: int = kernels.advance(self.rules, self.data, *self.forms, *given)
         self.t += done
-        return done
+        if done < len(uniforms):
+            self.broken = True
+            raise InputError(
+                "step_w",
+                f"may be too long: the gradients of step {self.t + 1} at w = {self.w()} are not "
+                "finite",
+                "make step_w or step_mixture shorter, or scale the columns of X",
+            )
 
     def copy(self) -> Position:
         """The same point, to go another way from there; what never changes is shared."""

@@ -1,9 +1,10 @@
 """A run of `stochastic.py` by the compiled kernels, and the points that it yields.
 
-A point is read when somebody asks for it. Until the run goes on, its numbers are there to be read.
-After that they are found by going there again: now and then the run keeps a copy of all that
-changes, a mark, and after it what the kernels were given, uniforms and sizes. The marks are as far
-apart as makes their copies cheap next to the steps between.
+To call a kernel costs as much as several steps, and to read a point as much as thousands. So where
+the caller wants to hear of every step, steps are only noted, uniforms and sizes, and played when
+somebody looks or many have come together. Where the notes begin is a mark, a copy of all that
+changes: a point that is read late, after the run has gone on, is found by playing the notes again
+from there. Marks are as far apart as makes their copies cheap next to the steps between.
 
 Imported when the first compiled run begins, for Numba takes a while to load.
 """
@@ -11,13 +12,12 @@ Imported when the first compiled run begins, for Numba takes a while to load.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.errors import InputError
 from anymix.solvers.compiled.position import Position
 from anymix.solvers.compiled.setup import data_of, forms_of, rules_of
 from anymix.solvers.game import Game
@@ -25,7 +25,6 @@ from anymix.solvers.players import Players
 from anymix.solvers.steps import Constant
 
 Array = NDArray[np.float64]
-Call = tuple[Array, Array, Array]  # uniforms, sizes for w, sizes for λ
 
 __all__ = ["CompiledRun"]
 
@@ -34,21 +33,43 @@ BLOCK = 2**16  # uniforms drawn at once: they stay in the cache
 
 @dataclass(frozen=True)
 class Mark:
-    """A point of the path, and all that the kernels were given since."""
+    """A point of the path, and what the kernels are given in the steps after it."""
 
     position: Position
-    calls: list[Call] = field(default_factory=list)
+    rng_state: Mapping[str, Any]  # as it was there
+    uniforms: Array  # (steps, draws)
+    sizes_w: Array  # (steps,)
+    sizes_mixture: Array  # (steps,)
 
-    def again(self, n_calls: int) -> Position:
-        """Where the players were after so many calls."""
+    def play(self, position: Position, stop: int) -> None:
+        """Let the players go from where they are to step `stop`."""
+        some = slice(position.t - self.position.t, stop - self.position.t)
+        position.play(self.uniforms[some], self.sizes_w[some], self.sizes_mixture[some])
+
+    def again(self, t: int) -> Position:
+        """Where the players were after step t."""
         position = self.position.copy()
-        for call in self.calls[:n_calls]:
-            position.play(*call)
+        self.play(position, t)
         return position
+
+    def rng_state_at(self, t: int) -> Mapping[str, Any]:
+        """That after step t, if the generator is one that `default_rng` made for us alone."""
+        rng = np.random.default_rng(0)
+        rng.bit_generator.state = self.rng_state
+        rng.random((t - self.position.t, self.uniforms.shape[1]))
+        return rng.bit_generator.state
 
 
 class CompiledRun:
-    """Steps from where the players stand, or from where `saved` was taken."""
+    """Steps from where the players stand, or from where `saved` was taken.
+
+    Attributes
+    ----------
+    t : int
+        The number of steps so far; those beyond `position.t` are only noted.
+    position : Position
+        The players.
+    """
 
     def __init__(
         self,
@@ -57,53 +78,61 @@ class CompiledRun:
         rng: np.random.Generator,
         saved: Mapping[str, ArrayLike] | None,
     ) -> None:
-        self.game, self.rng = game, rng
+        self.game, self.rng, self.t = game, rng, players.t
+        self.shares_rng = not isinstance(game.seed, int | np.integer)
         forms = forms_of(game, players)
         self.position = Position(game, rules_of(game), data_of(game), forms, players.t)
         if saved is not None:
             self.position.load(saved)
-        self.n_moves = 0  # how often the run went on
         p = game.problem.n_domains
         self._n_draws = game.sampler.n_draws(p) + game.mixture_sampler.n_draws(p)
         self._apart = _steps_between_marks(self.position, self._n_draws)
         self._mark: Mark | None = None
-
-    @property
-    def t(self) -> int:
-        """Steps made."""
-        return self.position.t
+        self._stop = 0  # the last step that the mark has room for
 
     def advance(self, steps: int) -> None:
-        """So many steps."""
-        self.n_moves += 1
-        if self._mark is not None and self.t + steps > self._mark.position.t + self._apart:
-            self._mark = None  # too far from it: the next point begins another
+        """So many steps; an error of one that is only noted shows when it is played."""
+        mark = self._mark
+        if mark is not None and self.t + steps <= self._stop:
+            some = slice(self.t - mark.position.t, self.t - mark.position.t + steps)
+            self.rng.random(out=mark.uniforms[some])
+            self._fill(mark.sizes_w[some], mark.sizes_mixture[some])
+            self.t += steps
+            return
+        self.catch_up()
+        self._mark = None
         while steps > 0:
             n = min(steps, max(1, BLOCK // self._n_draws))
-            self._play(self._call(n))
+            uniforms, sizes = self.rng.random((n, self._n_draws)), self._sizes(n)
+            self._fill(*sizes)
+            self.position.play(uniforms, *sizes)
+            self.t += n
             steps -= n
 
-    def _call(self, n: int) -> Call:
-        """What the kernels need for the next n steps."""
-        uniforms = self.rng.random((n, self._n_draws))
-        sizes = (_sizes(step, self.t, n) for step in (self.game.step_w, self.game.step_mixture))
-        return uniforms, *sizes
+    def _sizes(self, n: int) -> tuple[Array, Array]:
+        """Room for the sizes of n steps; those that are constant are there already."""
+        steps = self.game.step_w, self.game.step_mixture
+        known = [step.size if isinstance(step, Constant) else np.nan for step in steps]
+        return np.full(n, known[0]), np.full(n, known[1])
 
-    def _play(self, call: Call) -> None:
-        if self.position.play(*call) < len(call[0]):
-            raise InputError(
-                "step_w",
-                f"may be too long: the gradients of step {self.t + 1} at w = {self.position.w()} "
-                "are not finite",
-                "make step_w or step_mixture shorter, or scale the columns of X",
-            )
-        if self._mark is not None:
-            self._mark.calls.append(call)
+    def _fill(self, sizes_w: Array, sizes_mixture: Array) -> None:
+        """The sizes of the next steps, where they are functions of t."""
+        for step, sizes in ((self.game.step_w, sizes_w), (self.game.step_mixture, sizes_mixture)):
+            if type(step) is not Constant:
+                sizes[:] = [step(self.t + 1 + j) for j in range(len(sizes))]
+
+    def catch_up(self) -> None:
+        """Play what is only noted."""
+        if self._mark is not None and self.position.t < self.t:
+            self._mark.play(self.position, self.t)
 
     def point(self) -> CompiledPoint:
         """The point where the run stands now."""
         if self._mark is None:
-            self._mark = Mark(self.position.copy())
+            n = self._apart
+            self._stop = self.t + n
+            room = np.empty((n, self._n_draws)), *self._sizes(n)
+            self._mark = Mark(self.position.copy(), self.rng.bit_generator.state, *room)
         return CompiledPoint(self, self._mark)
 
 
@@ -111,18 +140,19 @@ class CompiledPoint:
     """As `iterates.Point`: read from the run while it stands there, later from the way there."""
 
     def __init__(self, run: CompiledRun, mark: Mark) -> None:
-        self._run, self._n_moves = run, run.n_moves
-        self._mark, self._n_calls = mark, len(mark.calls)
-        self._rng_state = run.rng.bit_generator.state
+        self._run, self._mark, self._t = run, mark, run.t
+        # the caller may draw from a generator of their own between our steps
+        self._rng_state = run.rng.bit_generator.state if run.shares_rng else None
         self._again: Position | None = None
         self._lam: dict[str, Any] | None = None
 
     @property
     def _position(self) -> Position:
-        if self._run.n_moves == self._n_moves:
+        if self._run.t == self._t and not self._run.position.broken:
+            self._run.catch_up()
             return self._run.position
         if self._again is None:
-            self._again = self._mark.again(self._n_calls)
+            self._again = self._mark.again(self._t)
         return self._again
 
     @property
@@ -159,7 +189,7 @@ class CompiledPoint:
             "previous": position.previous(),
             "memory": position.memory(),
             "adversary": {name: _copied(value) for name, value in self._adversary.items()},
-            "rng": self._rng_state,
+            "rng": self._rng_state or self._mark.rng_state_at(self._t),
             "compiled": {name: array.copy() for name, array in position.arrays().items()},
         }
 
@@ -172,12 +202,5 @@ def _steps_between_marks(position: Position, n_draws: int) -> int:
     """So many that a mark costs little next to them, and that what they are given fits in it."""
     size = sum(array.size for array in position.arrays().values())
     w, lam = position.forms.plain, position.forms.dense
-    touched = 2000 + n_draws + (0 if w is None else w.w.size) + (0 if lam is None else len(lam[0]))
-    return min(16 + size // touched, 1 + (2**16 + size) // n_draws)
-
-
-def _sizes(step: Any, t: int, n: int) -> Array:
-    """The sizes of the steps t + 1, …, t + n."""
-    if isinstance(step, Constant):
-        return np.full(n, step.size)
-    return np.array([step(t + 1 + j) for j in range(n)], dtype=np.float64)
+    touched = 250 + n_draws + (0 if w is None else w.w.size) + (0 if lam is None else len(lam[0]))
+    return min(64 + size // touched, 1 + (2**16 + size) // n_draws)
