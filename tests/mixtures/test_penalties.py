@@ -26,7 +26,7 @@ from anymix.mixtures import (
     Vertices,
 )
 from anymix.mixtures import Penalty as AnyPenalty
-from anymix.mixtures.penalties import penalty_on_mixtures
+from anymix.mixtures import penalty_on_mixtures
 
 cp: Any = pytest.importorskip("cvxpy")  # untyped
 

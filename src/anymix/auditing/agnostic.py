@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtri, ndtri
 
 from anymix.auditing.measures import Loss
-from anymix.mixtures.sets import MixtureSet
+from anymix.mixtures import MixtureSet
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -61,7 +61,7 @@ def agnostic_interval(
     Examples
     --------
     >>> from anymix.auditing.measures import loss_measure
-    >>> from anymix.mixtures.sets import Simplex
+    >>> from anymix.mixtures import Simplex
     >>> errors = loss_measure("labels", "zero_one", np.array([1.0, 0.0, 0.0]), np.arange(3))
     >>> parts, losses = [np.array([0]), np.array([1, 2])], np.array([1.0, 0.0])
     >>> agnostic_interval(errors, parts, Simplex(2), losses, 0.95, disjoint=True)
@@ -136,7 +136,7 @@ def worst_case(target: MixtureSet, ends: Array) -> float:
 
     Examples
     --------
-    >>> from anymix.mixtures.sets import Simplex
+    >>> from anymix.mixtures import Simplex
     >>> worst_case(Simplex(2), np.array([-np.inf, 0.3])), worst_case(Simplex(2), np.array([1, 0.3]))
     (0.3, 1.0)
     """

@@ -21,7 +21,7 @@ from anymix.auditing.words import (
     short,
     span,
 )
-from anymix.mixtures.sets import MixtureSet
+from anymix.mixtures import MixtureSet
 
 Array = NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from anymix.errors import InputError
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.penalties import DirichletPrior
+from anymix.mixtures import DirichletPrior
 from anymix.problem.objective import Here, Objective, Oracle
 
 Array = NDArray[np.float64]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures.adversary import Adversary
+from anymix.mixtures import Adversary
 from anymix.solvers.optimizers import Optimizer
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anymix.mixtures.sets import Point
+from anymix.mixtures import Point
 from anymix.problem.losses import CrossEntropy, Hinge
 from anymix.solvers.compiled import records
 from anymix.solvers.compiled.entropic_tree import Entropic, entropic
