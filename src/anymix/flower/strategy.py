@@ -223,9 +223,9 @@ class AgnosticStrategy(Strategy):
             self.w_radius,
         )
         if saved is not None:
-            D, found = self._arrays.w.size, saved["w"].size
-            if found != D:
-                found = f"has {found} parameters, the clients' model {D}"
+            D, n = self._arrays.w.size, saved["w"].size
+            if n != D:
+                found = f"has {n} parameters, the clients' model {D}"
                 raise InputError("checkpoint", found, "give another file")
             self._players.load_state_dict(files.nested(saved))
         return self._arrays.record(self._players.w)
