@@ -9,9 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures import Adversary
-from anymix.mixtures import Chi2Penalty
-from anymix.mixtures import Simplex
+from anymix.mixtures import Adversary, Chi2Penalty, Simplex
 from anymix.solvers.optimizers import SGD, Adagrad, Adam, Momentum
 from anymix.solvers.players import Players
 

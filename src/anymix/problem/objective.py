@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_number
-from anymix.mixtures import Chi2Penalty, DirichletPrior
-from anymix.mixtures import MixtureSet, Simplex
+from anymix.mixtures import Chi2Penalty, DirichletPrior, MixtureSet, Simplex
 from anymix.problem.duals import Dual
 from anymix.problem.regularizers import Regularizer, regularizer_of
 

@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from anymix.errors import InputError
-from anymix.mixtures import MixtureSet
-from anymix.mixtures import DirichletPrior
+from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.problem.objective import Here, Objective, Oracle
 
 Array = NDArray[np.float64]

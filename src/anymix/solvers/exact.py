@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures import MixtureSet
-from anymix.mixtures import DirichletPrior
+from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.problem.objective import Conditioned, Here, Objective, Oracle
 from anymix.solvers.certificates import Certificate, bracket, sharper_lower
 from anymix.solvers.curvature import centred

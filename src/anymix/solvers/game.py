@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures import Adversary
-from anymix.mixtures import Chi2Penalty, DirichletPrior
-from anymix.mixtures import MixtureSet
+from anymix.mixtures import Adversary, Chi2Penalty, DirichletPrior, MixtureSet
 from anymix.problem.linear import LinearDomains
 from anymix.solvers.certificates import Objective
 from anymix.solvers.optimizers import SGD, Optimizer

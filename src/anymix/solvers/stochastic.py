@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures import MixtureSet, Point, Simplex, Vertices
-from anymix.mixtures import DirichletPrior
+from anymix.mixtures import DirichletPrior, MixtureSet, Point, Simplex, Vertices
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
 from anymix.solvers.game import Game

@@ -293,7 +293,7 @@ def test_a_run_that_blows_up_says_so(sampler: Any, optimizer: Any) -> None:
 def test_a_sum_of_moves_that_is_not_finite_says_so() -> None:
     """A loss of 2 moves λ by 8e307, but three such moves of one domain are too long together."""
     problem = LinearDomains(np.zeros((4, 1)), np.full(4, 2.0), [0, 0, 1, 1], SquaredError())
-    samplers = {"sampler": Weighted(), "mixture_sampler": UniformDomain(4)}
+    samplers: dict[str, Any] = {"sampler": Weighted(), "mixture_sampler": UniformDomain(4)}
     with pytest.raises(ValueError, match="shorter"):
         run(problem, step_w=0.0, step_mixture=8e307, compiled=True, **samplers)
 

@@ -53,11 +53,7 @@ class Position:
 
     def copy(self) -> Position:
         """The same point, to go another way from there; what never changes is shared."""
-        forms = (
-            None if part is None else type(part)(*(a.copy() if _changes(a) else a for a in part))
-            for part in self.forms
-        )
-        return replace(self, forms=Forms(*forms))  # type: ignore[arg-type]  # as they were
+        return replace(self, forms=Forms(*map(_copied, self.forms)))
 
     # -- what the readable loop keeps ----------------------------------------------------------
 
@@ -140,6 +136,11 @@ class Position:
         if {k: v.shape for k, v in arrays.items()} == {k: np.shape(v) for k, v in saved.items()}:
             for name, array in arrays.items():
                 array[...] = saved[name]
+
+
+def _copied(part: Any) -> Any:
+    """One of the forms, or None."""
+    return None if part is None else type(part)(*(a.copy() if _changes(a) else a for a in part))
 
 
 def _changes(array: NDArray[Any]) -> bool:

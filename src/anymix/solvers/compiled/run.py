@@ -168,7 +168,8 @@ class CompiledPoint:
 
     def mixture(self) -> Array:
         """λ_t."""
-        return _copied(self._adversary["mixture"])
+        mixture: Array = self._adversary["mixture"].copy()
+        return mixture
 
     def w_average(self) -> Array:
         """(w_1 + … + w_t)/t."""
@@ -177,7 +178,8 @@ class CompiledPoint:
 
     def mixture_average(self) -> Array:
         """(λ_1 + … + λ_t)/t."""
-        return _copied(self._adversary["total"] / self._adversary["n_steps"])
+        average: Array = self._adversary["total"] / self._adversary["n_steps"]
+        return average
 
     def state(self) -> dict[str, Any]:
         """All that the readable loop needs to go on from here, and the compiled one bit for bit."""
