@@ -24,9 +24,9 @@ from anymix.mixtures import (
     Simplex,
     TVBall,
     Vertices,
-    penalty_on_mixtures,
 )
 from anymix.mixtures import Penalty as AnyPenalty
+from anymix.mixtures.penalties import penalty_on_mixtures
 
 cp: Any = pytest.importorskip("cvxpy")  # untyped
 
