@@ -70,6 +70,33 @@ def test_a_tie_at_the_threshold_does_not_hang() -> None:
     python("-c", RUNS)
 
 
+FACES = """
+import numba
+import numpy as np
+from anymix.trees import project_simplex
+
+@numba.njit
+def project(rows):
+    lost = np.zeros(rows.shape[1])
+    for row in rows:
+        project_simplex(row, lost, len(row))
+
+for p in (3, 8, 16, 50):
+    rng = np.random.default_rng(p)
+    lam = rng.dirichlet(np.ones(p), size=20_000)
+    lam[lam < 1 / p] = 0
+    lam /= lam.sum(axis=1, keepdims=True)
+    found = lam + rng.choice([0.0, 0.1, 1 / 3, np.log(2), 100.0], size=(20_000, 1))
+    project(found)
+    assert np.abs(found - lam).max() < 1e-13
+"""
+
+
+def test_equal_moves_on_a_face_do_not_hang() -> None:
+    """Those at 0 are at the threshold: λ moves nowhere, but rounding does not know."""
+    python("-c", FACES)
+
+
 NOT_NUMBERS = """
 from itertools import product
 import numpy as np
@@ -96,11 +123,12 @@ def test_long_moves_take_no_digits_from_the_mixture() -> None:
     rng, domains = np.random.default_rng(0), np.array([1, 3])
     for _ in range(20):
         start = rng.dirichlet(np.ones(5))
-        tree, path = euclidean(start, np.zeros(5)), EuclideanPath(start)
+        tree, path, total = euclidean(start, np.zeros(5)), EuclideanPath(start), np.zeros(5)
         for moves in 1e9 + rng.random((2, 2)):
             euclidean_step(tree, domains, moves, 2)
             path.step(domains, moves)
-        found, wanted = euclidean_read(tree)[0], path.mixture()
+            total += path.mixture()
+        found, wanted = euclidean_read(tree), (path.mixture(), total)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-15)
 
 
