@@ -53,6 +53,9 @@ class Iterate:
     cost nothing. One that is asked late, after the run has gone on, still gives its own numbers: a
     compiled run goes from the last point it has kept to that step again, bit for bit.
 
+    For the same reason a compiled run plays its steps when somebody looks, or when many have come
+    together: if a step fails, the error may come a while after it, at the latest with its numbers.
+
     Parameters
     ----------
     step : int
