@@ -151,7 +151,7 @@ def run(rng: Generator, p: int, steps: int) -> Errors:
     lam, adversary = start(rng, p), ("euclidean", "entropic")[rng.integers(2)]
     longest = 6
     if adversary == "entropic":
-        lam, longest = 0.5 * lam + 0.5 / p, 2  # log λ = −1e6 has too few digits to come back from
+        lam, longest = 0.5 * lam + 0.5 / p, 1  # log λ = −1000 has 13 digits left for λ
     size = float(rng.choice([0.0, 1.0, 1.0, 1.0]) * 10.0 ** rng.integers(-12, longest + 1) / p)
     sampler, mixture_sampler = SAMPLERS[rng.integers(len(SAMPLERS))]
     algorithm = ALGORITHMS[rng.integers(2)]

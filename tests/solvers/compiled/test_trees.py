@@ -73,7 +73,7 @@ def test_a_tie_at_the_threshold_does_not_hang() -> None:
 FACES = """
 import numba
 import numpy as np
-from anymix.trees import project_simplex
+from anymix.solvers.compiled.simplex import project_simplex
 
 @numba.njit
 def project(rows):
@@ -161,3 +161,19 @@ def test_a_projection_onto_a_vertex_of_many_domains_adds_up_to_one() -> None:
     for move in 100 + rng.random(20):
         euclidean_step(tree, there, np.array([move, rng.normal() * 1e-12 - move]), 2)
         assert abs(euclidean_read(tree)[0].sum() - 1) < 1e-12
+
+
+def test_nor_does_the_rounding_of_tau_count_for_all_domains() -> None:
+    """τ = 18 leaves 14 digits after the point; 5000 domains may be at or just above 0."""
+    rng, p = np.random.default_rng(0), 5000
+    tree, path = euclidean(np.eye(p)[0], np.zeros(p)), EuclideanPath(np.eye(p)[0])
+    steps: list[tuple[Any, Any]] = [([1, 2], [9.9, -9.7]), ([3, 4], [10.1, -9.7])]
+    for _ in range(20):
+        steps.append((rng.integers(4, p, size=2), -10 * rng.random(2)))  # below 0, and back to it
+        steps.append(([3, 4], [-1e-10 * rng.random(), 0]))  # the largest gives a little to all
+    for domains, moves in steps:
+        euclidean_step(tree, np.array(domains), np.array(moves), 2)
+        path.step(domains, moves)
+        found = euclidean_read(tree)[0]
+        assert abs(found.sum() - 1) < 1e-12
+        np.testing.assert_allclose(found, path.mixture(), rtol=0, atol=1e-13)

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 N_LOW, NEXT, REST, N_REST = 0, 1, 2, 3  # columns of Euclidean.node
-TAU, THETA, TIME = 0, 1, 2  # places in Euclidean.clock
+TAU, THETA, TIME, LOST = 0, 1, 2, 3  # places in Euclidean.clock
 
 
 class Euclidean(NamedTuple):
@@ -42,7 +42,7 @@ class Euclidean(NamedTuple):
     drag: Array  # (p + nodes,): U_k, or what is to be added to the U of the lowest
     node: Array  # (nodes, 4): how many are lowest, the next to lowest, sum and number of the rest
     first: Integers  # (levels + 1,): the first place of a level
-    clock: Array  # (3,): τ, Θ, t
+    clock: Array  # (4,): τ, Θ, t, and what rounding has taken from τ
     total: Array  # (p,): Σλ up to the last time that τ was 0
     stack: Integers  # scratch
 
@@ -53,7 +53,7 @@ def euclidean(mixture: Array, total: Array) -> Euclidean:
     low, drag = lines(first[-1]), lines(first[-1])
     low[:p] = mixture
     node, stack = lines(4 * (first[-1] - p)), np.zeros((WIDTH * len(first), 2), dtype=np.int64)
-    tree = Euclidean(low, drag, node.reshape(-1, 4), first, np.zeros(3), total.copy(), stack)
+    tree = Euclidean(low, drag, node.reshape(-1, 4), first, np.zeros(4), total.copy(), stack)
     gather_all(tree)
     return tree
 
@@ -107,8 +107,8 @@ def euclidean_step(tree: Euclidean, domains: Integers, moves: Array, n: int) -> 
     for j in range(n):
         delta = moves[j] if n > 1 else min(max(moves[j], -2.0), 2.0)  # beyond, λ_k = 0 or 1 anyway
         _move(tree, domains[j], delta)
-    tau = _project(tree)
-    tree.clock[TAU] = tau
+    _project(tree)
+    tau = tree.clock[TAU]
     tree.clock[THETA] += tau
     tree.clock[TIME] += 1
     # The larger τ, the fewer digits are left for λ_k = a_k − τ. So begin again at τ = 0 before it
@@ -116,6 +116,7 @@ def euclidean_step(tree: Euclidean, domains: Integers, moves: Array, n: int) -> 
     far = abs(tau) * max(16.0, tree.node[len(tree.node) - 1, N_REST]) > 4096
     if far or tree.clock[TIME] > 64 + 8 * len(tree.total):
         euclidean_rebase(tree)
+        _project(tree)  # Σλ = 1 again: each λ is as good as τ, but the sum of many may not be
 
 
 @part
@@ -131,30 +132,31 @@ def _move(tree: Euclidean, k: int, delta: float) -> None:
 
 
 @part
-def _project(tree: Euclidean) -> float:
-    """The τ with Σ max(a − τ, 0) = 1; all a below it are raised to it.
+def _project(tree: Euclidean) -> None:
+    """The τ with Σ max(a − τ, 0) = 1, and what rounding has taken; all a below τ are raised to it.
 
     A turn either finds τ or makes the lowest equal to the next to lowest. At most p values differ,
     so p turns are enough.
     """
-    p, root, tau = tree.first[1], len(tree.node) - 1, 0.0
+    p, root = tree.first[1], len(tree.node) - 1
     for _ in range(p):
-        low, n_low, following = tree.low[p + root], tree.node[root, N_LOW], tree.node[root, NEXT]
+        low, following = tree.low[p + root], tree.node[root, NEXT]
         rest, n_rest = tree.node[root, REST], tree.node[root, N_REST]
-        tau = (rest + n_low * low - 1) / p
-        if tau <= low or n_rest == 0:
+        below = ((rest - n_rest * low) - 1) / p  # τ less the lowest, if all are in
+        tau, lost = low + below, below - ((low + below) - low)
+        if below <= 0:
             break
-        tau = max((rest - 1) / n_rest, low)  # the lowest are out
-        if tau <= following:
+        tau, lost = max((rest - 1) / n_rest, low), 0.0  # the lowest are out
+        if tau < following - 2e-15 * abs(following):  # clearly: at a tie τ is mostly rounding
             _raise(tree, tau)
             break
         _raise(tree, following)  # the next to lowest join them
-    return float(tau)
+    tree.clock[TAU], tree.clock[LOST] = tau, lost
 
 
 @part
 def _raise(tree: Euclidean, x: float) -> None:
-    """a ← max(a, x); x is not below the lowest."""
+    """a ← max(a, x); x is not below the lowest. Enters a node at most once."""
     first, stack = tree.first, tree.stack
     root, n = len(tree.low) - 1, 0
     if x < tree.node[root - first[1], NEXT]:
@@ -242,9 +244,9 @@ def euclidean_rebase(tree: Euclidean) -> None:
             _push(tree, level, j)
     for k in range(len(tree.total)):
         tree.total[k] += tree.drag[k] + (tree.low[k] * time - theta)
-        tree.low[k] -= tau
+        tree.low[k] = (tree.low[k] - tau) - tree.clock[LOST]
         tree.drag[k] = 0
-    tree.clock[TAU] = tree.clock[THETA] = tree.clock[TIME] = 0
+    tree.clock[:] = 0
     gather_all(tree)
 
 
