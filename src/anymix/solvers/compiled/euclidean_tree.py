@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.solvers.compiled.compilation import jit, part
+from anymix.solvers.compiled.compilation import inline, jit, part
 from anymix.solvers.compiled.places import WIDTH, levels, lines
 from anymix.solvers.compiled.simplex import project_simplex, two_sum
 
@@ -131,22 +131,23 @@ def _move(tree: Euclidean, k: int, delta: float) -> None:
         _gather(tree, level, k >> 3 * level)
 
 
-@part
+@inline
 def _project(tree: Euclidean) -> None:
     """The τ with Σ max(a − τ, 0) = 1, and what rounding has taken; all a below τ are raised to it.
 
     A turn either finds τ or makes the lowest equal to the next to lowest. At most p values differ,
     so p turns are enough.
     """
-    p, root = tree.first[1], len(tree.node) - 1
+    p, root, tau, lost = tree.first[1], len(tree.node) - 1, 0.0, 0.0
     for _ in range(p):
         low, following = tree.low[p + root], tree.node[root, NEXT]
         rest, n_rest = tree.node[root, REST], tree.node[root, N_REST]
         below = ((rest - n_rest * low) - 1) / p  # τ less the lowest, if all are in
-        tau, lost = low + below, below - ((low + below) - low)
         if below <= 0:
+            tau = low + below
+            lost = below - (tau - low)
             break
-        tau, lost = max((rest - 1) / n_rest, low), 0.0  # the lowest are out
+        tau = max((rest - 1) / n_rest, low)  # the lowest are out
         if tau < following - 2e-15 * abs(following):  # clearly: at a tie τ is mostly rounding
             _raise(tree, tau)
             break
