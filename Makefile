@@ -12,6 +12,9 @@ JOBS   ?= 2
 test test-all: export OPENBLAS_NUM_THREADS := 1
 test test-all: export OMP_NUM_THREADS := 1
 
+# `make test` tries the same random examples every time, test-all new ones.
+test-all: export NEW_EXAMPLES := 1
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all lint bench docs clean
 

@@ -50,6 +50,7 @@ def test_a_count_is_that_of_the_reader(
         'a,b\n"x, y",2\n"said ""no""","two\nlines"\n',
         "a,b\n\n1,2\n\r\n3,4\n\n",
         "ä,b\nö,ü\n1,2\n",
+        'a, b\n "x, y", "z"\n3, 4\n',
     ],
 )
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
@@ -70,6 +71,7 @@ def test_plain_files_are_not_parsed_line_by_line(
         ('a,b\n5" pipe,2\n6" pipe,3\n', "utf-8"),  # inches, not quotes
         ("a,b\n1,2\n3,4\n", "utf-16"),
         ('a,b\n"x" ,2\n3,4\n', "utf-8"),
+        ('a,b\n"x,y",2\na  "x",4\n', "utf-8"),  # a quote within a field
         ("a,b\r1,2\r3,4\r", "utf-8"),
     ],
 )

@@ -205,9 +205,10 @@ def _outside_quotes(
         return np.bool_(True)
     is_quote = b == QUOTE
     places = np.flatnonzero(is_quote)
-    before = np.append(NEWLINE, b)[places[0::2]]
+    earlier, before = (np.append((NEWLINE, NEWLINE), b)[places[0::2] + i] for i in (0, 1))
     after = np.append(b, NEWLINE)[places[1::2] + 1]
-    opens, closes = (separator, NEWLINE, SPACE, QUOTE), (separator, NEWLINE, RETURN, QUOTE)
-    if not (np.isin(before, opens).all() and np.isin(after, closes).all()):
+    starts = np.where(before == SPACE, earlier, before)  # one space before a field is left out
+    opens, closes = (separator, NEWLINE, QUOTE), (separator, NEWLINE, RETURN, QUOTE)
+    if not (np.isin(starts, opens).all() and np.isin(after, closes).all()):
         return None
     return np.asarray(np.cumsum(is_quote) % 2 == 0)
