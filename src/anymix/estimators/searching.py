@@ -1,21 +1,27 @@
-"""Which (γ, μ, r) is best for the worst mixture on rows held out? Folds, paths and the choice.
+"""How good for the worst mixture is each (t, γ, μ, r) on rows held out? Folds, paths and losses.
 
-(γ, μ, r) minimises max_{λ∈Λ} Σ_k λ_k (L̂_k − b_k), L̂_k the loss on the rows of domain k, each
-under a model fitted without it. Needs no scikit-learn; the estimators and the tables choose here.
+Candidates go from tame to bold. The ordinary model is always the first. The others solve
+
+    min_w max_{λ∈Λ_t}  Σ_k λ_k (L_k(w) − b_k) + γ R(w − a) − μ χ²(λ‖m̄)
+
+with Λ_t = {(1−t) m̄ + t λ : λ ∈ Λ, 1 + χ²(λ‖m̄) ≤ r} and the anchor a, which is the ordinary model
+of the same rows unless another is given. Needs no scikit-learn; estimators and tables choose here.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
 
-from anymix.errors import InputError
 from anymix.estimators.baselines import Baseline, alone_solutions, baseline_losses, is_regret
+from anymix.estimators.guarding import HeldOut
+from anymix.estimators.ordinary import GAMMAS, ROUGH, choose_ordinary, fit_ordinary
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
@@ -23,27 +29,56 @@ from anymix.problem.rows import Rows
 from anymix.solvers.exact import Solution, solve
 
 Array = NDArray[np.float64]
-Candidate = tuple[float, float, float | None]  # γ, μ, r
 
-__all__ = ["Candidate", "Found", "Path", "search"]
+__all__ = ["Candidate", "Found", "Plan", "candidates_of", "search"]
 
 
-@dataclass(frozen=True)
-class Path:
-    """What to try for one Λ: each fit starts at the solution of the one before it.
+class Candidate(NamedTuple):
+    """What one fit depends on: t (0 is ordinary, 1 agnostic), γ, μ and r = max_skewness."""
+
+    robustness: float
+    gamma: float
+    mu: float = 0.0
+    max_skewness: float | None = None
+
+
+def candidates_of(
+    robustness: Sequence[float],
+    gammas: Sequence[float],
+    mus: Sequence[float] = (0.0,),
+    skewnesses: Sequence[float | None] = (None,),
+) -> list[Candidate]:
+    """All combinations, the tamest first: small t, small r, large μ, large γ.
+
+    Examples
+    --------
+    >>> [tuple(c)[:2] for c in candidates_of([1.0, 0.5], [0.1, 1.0])]
+    [(0.5, 1.0), (0.5, 0.1), (1.0, 1.0), (1.0, 0.1)]
+    """
+    caps = sorted(skewnesses, key=lambda r: np.inf if r is None else r)
+    down = (sorted(values, reverse=True) for values in (mus, gammas))
+    grid = product(sorted(robustness), caps, *down)
+    return [Candidate(t, gamma, mu, r) for t, r, mu, gamma in grid]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What to try.
 
     Parameters
     ----------
-    candidates : sequence of (γ, μ, r)
-        What to try, in this order; a new path begins wherever γ is the first one's.
+    candidates : sequence of Candidate
+        The robust models, the tamest first.
     mixtures : MixtureSet, function, str or None
         Λ, the mixtures to guard against.
     baseline : "regret", array-like of shape (p,) or None
         b, what losses are compared with: 0, the best models for one domain, or numbers.
+    anchor : "ordinary", array-like of shape (D,) or None
+        a, the model that R pulls to: the ordinary one, one given, or 0.
+    ordinary_gammas : sequence of float
+        Values of γ₀ to try for the ordinary model.
     norm : str
         R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
-    tol : float
-        The gap at which a fit stops.
     max_iter : int
         Iterations of a fit at most.
     """
@@ -51,191 +86,141 @@ class Path:
     candidates: Sequence[Candidate]
     mixtures: Mixtures = None
     baseline: Baseline = None
+    anchor: str | ArrayLike | None = "ordinary"
+    ordinary_gammas: Sequence[float] = GAMMAS
     norm: str = "squared"
-    tol: float = 1e-6
     max_iter: int = 1000
 
-    def baselines(
-        self, train: LinearDomains, test: LinearDomains
-    ) -> dict[float, tuple[Array, Array]]:
-        """For every γ: b as the training sees it, and on the rows held out; (p,) each."""
-        gammas = dict.fromkeys(gamma for gamma, _, _ in self.candidates)
-        if not is_regret(self.baseline):
-            b = baseline_losses(train, self.baseline, {})
-            return dict.fromkeys(gammas, (b, b))
-        found, alone = {}, None
-        for gamma in gammas:
-            alone = alone_solutions(train, self.options(gamma), alone)
-            fitted = np.array([s.domain_losses[k] for k, s in enumerate(alone)])
-            held_out = np.array([test.losses(s.w)[k] for k, s in enumerate(alone)])
-            found[gamma] = fitted, held_out
-        return found
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of `solve` that are the same for all fits of the search."""
+        return {"norm": self.norm, "tol": ROUGH, "max_iter": self.max_iter}
 
-    def options(self, gamma: float) -> dict[str, Any]:
-        """The options of `solve` that do not depend on Λ."""
-        return {"gamma": gamma, "norm": self.norm, "tol": self.tol, "max_iter": self.max_iter}
-
-
-class _Walk:
-    """One path on one fold, candidate after candidate, as far as it is followed."""
-
-    def __init__(self, path: Path, train: LinearDomains, test: LinearDomains) -> None:
-        self.path, self.sizes = path, test.sizes
-        self.baselines = path.baselines(train, test)
-        self.alone = np.array([b for _, b in self.baselines.values()])  # (gammas, p)
-        self.losses: list[Array] = []  # (p,) on the rows held out, of each candidate
-        self.solutions: list[Solution] = []
-        self._parts: tuple[LinearDomains, LinearDomains] | None = (train, test)
-
-    def step(self) -> None:
-        """Fit the next candidate, and judge it."""
-        assert self._parts is not None  # nobody goes on after the end
-        train, test = self._parts
-        path = self.path
-        gamma, mu, r = path.candidates[len(self.solutions)]
-        first = gamma == path.candidates[0][0]
-        solution = solve(
-            train,
-            target_mixtures(path.mixtures, r, train.sizes, train.domain_names),
-            mu=mu,
-            offsets=self.baselines[gamma][0],
-            start=None if first else self.solutions[-1],
-            **path.options(gamma),
-        )
-        self.solutions.append(solution)
-        self.losses.append(test.losses(solution.w))
-
-    def to_the_end(self) -> None:
-        """All candidates; then the rows make room for those of the next fold."""
-        while len(self.solutions) < len(self.path.candidates):
-            self.step()
-        self._parts = None
+    def anchored(self, ordinary: Solution) -> ArrayLike | None:
+        """The anchor, given the ordinary model of the rows that are fitted."""
+        return ordinary.w if isinstance(self.anchor, str) else self.anchor
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What the folds tell of a path: held-out losses of every candidate, and the best of them.
+    """What rows held out say of the candidates.
 
     Parameters
     ----------
-    candidates : sequence of (γ, μ, r)
-        What was tried, in the order of the path.
-    losses : ndarray of shape (C, p)
-        L̂ of the C candidates.
-    value : ndarray of shape (C,)
-        max_{λ∈Λ} Σ_k λ_k (L̂_k − b_k).
-    error : ndarray of shape (C,)
-        Its standard error over the folds.
+    candidates : list of Candidate
+        The ordinary model and the robust ones, in the order of all results.
+    held_out : HeldOut
+        Their losses.
     solutions : list of Solution
-        Those of the last fold, to start from.
+        Their models in the last fold, to start from.
     """
 
-    candidates: Sequence[Candidate]
-    losses: Array
-    value: Array
-    error: Array
+    candidates: list[Candidate]
+    held_out: HeldOut
     solutions: list[Solution]
 
-    @staticmethod
-    def of(path: Path, folds: Sequence[_Walk], names: NDArray[Any], sizes: Array) -> Found:
-        """Pool the folds; sizes and names are those of the domains of all rows."""
-        losses = np.array([fold.losses for fold in folds])  # (F, C, p)
-        shares = np.array([fold.sizes for fold in folds])
-        shares = shares / shares.sum(axis=0)  # (F, p)
-        mean = _pool(losses, shares)
-        b = _pool(np.array([fold.alone for fold in folds]), shares).min(axis=0)
-        target = target_mixtures(path.mixtures, None, sizes, names)
-        worst = np.array([target.maximize(regret) for regret in mean - b])  # (C, p)
-        value = np.einsum("cp,cp->c", worst, mean - b)
-        by_fold = np.einsum("cp,fcp->fc", worst, losses - b)
-        error = by_fold.std(axis=0, ddof=min(1, len(by_fold) - 1)) / math.sqrt(len(by_fold))
-        tried = path.candidates[: len(value)]
-        return Found(tried, mean, value, error, folds[-1].solutions)
 
-    def best(self, rule: str = "min") -> int:
-        """The place of the best candidate.
+@dataclass(eq=False)
+class _Alone:
+    """b on the rows held out, for "regret": the best γ's mean loss of models of one domain."""
 
-        Parameters
-        ----------
-        rule : str
-            "min", the least value; or "1se", the strongest regularisation (largest γ, then μ,
-            then smallest r) within one standard error of it.
+    sums: dict[float, Array] = field(default_factory=dict)
 
-        Returns
-        -------
-        int
-        """
-        if rule not in ("min", "1se"):
-            raise InputError("rule", f"is {rule!r}", "give 'min' or '1se'")
-        return best_place(self.candidates, self.value, self.error, rule)
+    def add(self, gamma: float, alone: Sequence[Solution], test: LinearDomains) -> None:
+        losses = np.array([test.losses(s.w)[k] for k, s in enumerate(alone)])
+        self.sums[gamma] = self.sums.get(gamma, 0.0) + test.sizes * losses
+
+    def best(self, sizes: Array) -> Array:
+        return np.asarray(np.min(list(self.sums.values()), axis=0) / sizes)
 
 
-def search(
-    rows: Rows, splits: Iterable[Split], paths: Sequence[Path], patience: int | None = None
-) -> list[Found]:
-    """Follow every path on every fold; the problems of a fold are made once for all paths.
+def search(rows: Rows, repeats: Sequence[Iterable[Split]], plan: Plan) -> Found:
+    """Fit every candidate on every fold of every repeat, and judge it on what the fold holds out.
 
     Parameters
     ----------
     rows : Rows
         The rows.
-    splits : iterable of (part, part)
-        What to fit and what to judge on, for each fold.
-    paths : sequence of Path
-        What to try: one path for each Λ.
-    patience : int or None
-        Leave a path where so many candidates in a row were no better than the best before them,
-        on all folds together; that needs the rows of all folds at once. None tries all.
+    repeats : sequence of iterables of (part, part)
+        For each repeat, what to fit and what to judge on in each fold. The first chooses γ₀.
+    plan : Plan
+        What to try.
 
     Returns
     -------
-    list of Found
-        One for each path.
+    Found
     """
-    walks: list[list[_Walk]] = [[] for _ in paths]
-    for number, (part, held_out) in enumerate(splits, start=1):
+    with threadpool_limits(1, "blas"):  # many small fits: more threads only wait for each other
+        return _search(rows, [list(splits) for splits in repeats], plan)
+
+
+def _search(rows: Rows, folds: Sequence[Sequence[Split]], plan: Plan) -> Found:
+    ordinary = choose_ordinary(rows, folds[0], plan.ordinary_gammas, plan.options)
+    losses = np.zeros((1 + len(plan.candidates), len(rows)))
+    times, alone, sizes = np.zeros(len(rows)), _Alone(), np.zeros(len(rows.names))
+    known: list[Solution | None] = [*ordinary.solutions]
+    for number, (part, held_out) in enumerate((s for splits in folds for s in splits), start=1):
         train = rows.to_fit(part, f"the training part of fold {number}").merged()
         test = rows.to_judge(held_out)
-        for path, folds in zip(paths, walks, strict=True):
-            folds.append(_Walk(path, train, test))
-            if patience is None:
-                folds[-1].to_the_end()
-    names, sizes = rows.names, rows.sizes()
-    if patience is None:
-        return [Found.of(path, f, names, sizes) for path, f in zip(paths, walks, strict=True)]
-    return [
-        _together(path, folds, names, sizes, patience)
-        for path, folds in zip(paths, walks, strict=True)
-    ]
+        w0 = known[number - 1] if number <= len(known) else None
+        if w0 is None:
+            w0 = fit_ordinary(train, ordinary.gamma, plan.options, ordinary.solutions[-1])
+        solutions = [w0, *_walk(train, test, plan, w0, alone)]
+        losses[:, held_out] += rows.row_losses([s.w for s in solutions], held_out)
+        times[held_out] += 1
+        sizes += test.sizes
+    candidates = [Candidate(0.0, ordinary.gamma), *plan.candidates]
+    held = _held_out(rows, losses, times, plan, alone.best(sizes) if alone.sums else None)
+    return Found(candidates, held, solutions)
 
 
-def _together(
-    path: Path, folds: Sequence[_Walk], names: NDArray[Any], sizes: Array, patience: int
-) -> Found:
-    """The folds side by side, until the path has led up for long enough."""
-    for tried in range(1, len(path.candidates) + 1):
-        for walk in folds:
-            walk.step()
-        found = Found.of(path, folds, names, sizes)
-        if tried - 1 - found.best() >= patience:
-            break
+def _walk(
+    train: LinearDomains, test: LinearDomains, plan: Plan, ordinary: Solution, alone: _Alone
+) -> list[Solution]:
+    """The candidates of one fold, each from the one before it, or from the ordinary model."""
+    offsets: dict[float, Array] = {}
+    found: list[Solution] = []
+    for i, (t, gamma, mu, r) in enumerate(plan.candidates):
+        options = {**plan.options, "gamma": gamma}
+        if gamma not in offsets:
+            offsets[gamma] = _offsets(train, test, plan, options, alone)
+        target = target_mixtures(plan.mixtures, r, train.sizes, train.domain_names)
+        same = i > 0 and plan.candidates[i - 1][::2] == (t, mu)
+        found.append(
+            solve(
+                train,
+                target.shrunk(t, train.reference),
+                mu=mu,
+                offsets=offsets[gamma],
+                anchor=plan.anchored(ordinary),
+                start=found[-1] if same else ordinary,
+                **options,
+            )
+        )
     return found
 
 
-def best_place(candidates: Sequence[Candidate], value: Array, error: Array, rule: str) -> int:
-    """The least value, or by "1se" the strongest regularisation within its error of it."""
-    best = int(np.argmin(value))
-    if rule == "min":
-        return best
-
-    def strength(i: int) -> tuple[float, float, float]:
-        gamma, mu, r = candidates[i]
-        return gamma, mu, -math.inf if r is None else -r
-
-    return max(np.flatnonzero(value <= value[best] + error[best]).tolist(), key=strength)
+def _offsets(
+    train: LinearDomains, test: LinearDomains, plan: Plan, options: dict[str, Any], alone: _Alone
+) -> Array:
+    """b as the training sees it; for "regret" the rows held out are judged too."""
+    if not is_regret(plan.baseline):
+        return baseline_losses(train, plan.baseline, {})
+    models = alone_solutions(train, options)
+    alone.add(options["gamma"], models, test)
+    return np.array([s.domain_losses[k] for k, s in enumerate(models)])
 
 
-def _pool(losses: Array, shares: Array) -> Array:
-    """The mean over all rows held out: losses (F, C, p), the folds' shares (F, p); gives (C, p)."""
-    pooled: Array = np.einsum("fcp,fp->cp", losses, shares)
-    return pooled
+def _held_out(
+    rows: Rows, losses: Array, times: Array, plan: Plan, alone: Array | None
+) -> HeldOut:
+    """The mean losses of the rows that were held out at least once."""
+    judged = np.flatnonzero(times)
+    weight = None if rows.weight is None else rows.weight[judged]
+    p = len(rows.names)
+    _, average = rows.domains.take(judged).shares(p, weight)
+    target = target_mixtures(plan.mixtures, None, rows.sizes(), rows.names)
+    if alone is None:
+        alone = np.zeros(p) if plan.baseline is None else np.asarray(plan.baseline, dtype=float)
+    reference = rows.sizes() / rows.sizes().sum()
+    return HeldOut(losses[:, judged] / times[judged], average, target, alone, reference)

@@ -6,6 +6,7 @@ checked or coded again when a problem is made of it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -164,6 +165,35 @@ class Rows:
         weight = None if self.weight is None else self.weight[part]
         sizes, average = domains.shares(p, weight)
         return _problem(self, take(self.X, part), self.y[part], sizes, average)
+
+    def row_losses(self, models: Sequence[Array], part: Part = ALL) -> Array:
+        """ℓ of every row of a part under each of C models, (C, rows): one product for all models.
+
+        Parameters
+        ----------
+        models : sequence of ndarray of shape (D,)
+            The flat vectors w.
+        part : slice or ndarray
+            Which rows, in this order.
+
+        Returns
+        -------
+        ndarray
+        """
+        X, y = take(self.X, part), self.y[part]
+        blocks = np.stack(models).reshape(len(models), self.n_scores, -1)  # (C, K, d + 1)
+        d = X.shape[1]
+        z = np.asarray(X @ blocks[..., :d].reshape(-1, d).T)
+        if self.intercept:
+            z += blocks[..., d].ravel()
+        z = z.reshape(len(y), len(models), self.n_scores)
+        scores = (z[:, c, 0] if self.n_scores == 1 else z[:, c] for c in range(len(models)))
+        return np.array([self.loss.derivatives(s, y, 0)[0] for s in scores])
+
+    @property
+    def n_scores(self) -> int:
+        """1, or K for K ≥ 3 classes."""
+        return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
 
     def sizes(self, part: Part = ALL) -> Array:
         """m (p,): what the weights of the rows in each domain add up to."""

@@ -1,0 +1,176 @@
+"""Which of C models is best for the worst mixture on rows none of them has seen, and how surely.
+
+    V_c = max_{λ∈Λ} Σ_k λ_k (L̂_ck − b_k),     L̂_ck the mean loss of model c on domain k's rows
+
+The least V_c is a lucky one as well as a good one. The guard therefore takes the tamest model that
+the rows cannot tell from it. With b the model of least V, and λ the worst mixture of model c, that
+holds for model c if
+
+    Σ_k λ_k (L̂_ck − L̂_bk) ≤ one standard error of this difference, row by row.
+
+The tamest is the ordinary model, c = 0, or else the one of least mean loss on all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from anymix.errors import InputError
+from anymix.mixtures import MixtureSet
+
+Array = NDArray[np.float64]
+
+__all__ = ["RULES", "HeldOut"]
+
+RULES = ("guard", "min", "1se")
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Losses of C models on n rows that they had not seen.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (C, n)
+        The loss of each model on each row; the ordinary model first.
+    average : sparse array of shape (p, n)
+        The shares a_ki of the rows in the domains' means.
+    mixtures : MixtureSet
+        Λ, over the p domains.
+    offsets : ndarray of shape (p,)
+        b, what the losses of the domains are compared with.
+    reference : ndarray of shape (p,)
+        m̄, the mixture of all rows.
+
+    Examples
+    --------
+    >>> from anymix.mixtures import Simplex
+    >>> average = sparse.csc_array(np.kron(np.eye(2), np.full((1, 4), 0.25)))
+    >>> losses = np.array([[1, 1, 1, 1, 4, 5, 6, 5.0], [2, 2, 2, 2, 4, 3, 5, 5.0]])
+    >>> found = HeldOut(losses, average, Simplex(2), np.zeros(2), np.full(2, 0.5))
+    >>> found.value, found.choose("min"), found.choose("guard")
+    (array([5.  , 4.25]), 1, 1)
+    """
+
+    losses: Array
+    average: sparse.csc_array
+    mixtures: MixtureSet
+    offsets: Array
+    reference: Array
+
+    @cached_property
+    def domain_losses(self) -> Array:
+        """L̂, (C, p)."""
+        return np.asarray((self.average @ self.losses.T).T)
+
+    @cached_property
+    def worst(self) -> Array:
+        """A worst mixture of each model, (C, p)."""
+        return np.array([self.mixtures.maximize(L - self.offsets) for L in self.domain_losses])
+
+    @cached_property
+    def value(self) -> Array:
+        """V, (C,)."""
+        return np.einsum("cp,cp->c", self.worst, self.domain_losses - self.offsets)
+
+    @cached_property
+    def pooled(self) -> Array:
+        """The mean loss of each model on all rows, (C,)."""
+        return self.domain_losses @ self.reference
+
+    def error(self, c: int, mixture: Array, other: int | None = None) -> float:
+        """The standard error of Σ_k λ_k L̂_ck, or of how much that differs from another model's.
+
+        Parameters
+        ----------
+        c : int
+            The place of the model.
+        mixture : ndarray of shape (p,)
+            λ.
+        other : int or None
+            The place of the model to subtract, row by row; None subtracts nothing.
+
+        Returns
+        -------
+        float
+        """
+        loss = self.losses[c] if other is None else self.losses[c] - self.losses[other]
+        return mean_error(loss, self.average, mixture)
+
+    def gain(self, c: int, other: int = 0, mixture: Array | None = None) -> tuple[float, float]:
+        """Σ_k λ_k (L̂_other,k − L̂_ck), and its standard error; λ is the other's worst mixture."""
+        lam = self.worst[other] if mixture is None else mixture
+        difference = self.domain_losses[other] - self.domain_losses[c]
+        return float(lam @ difference), self.error(c, lam, other)
+
+    def choose(self, rule: str = "guard") -> int:
+        """The place of the model to take.
+
+        Parameters
+        ----------
+        rule : str
+            "guard", the tamest that is within one paired standard error of the best; "1se", the
+            tamest whose V is within the best one's own standard error; or "min", the best.
+
+        Returns
+        -------
+        int
+        """
+        if rule not in RULES:
+            raise InputError("rule", f"is {rule!r}", "give 'guard', 'min' or '1se'")
+        best = int(np.argmin(self.value))
+        if rule == "min":
+            return best
+        if rule == "1se":
+            limit = self.value[best] + self.error(best, self.worst[best])
+            return self._tamest(self.value <= limit)
+        return self._tamest(np.array([self._is_as_good(c, best) for c in range(len(self.value))]))
+
+    def _is_as_good(self, c: int, best: int) -> bool:
+        """Whether the rows of its worst mixture cannot tell it from the best."""
+        loss, error = self.gain(best, c)
+        return loss <= error
+
+    def _tamest(self, good: NDArray[np.bool_]) -> int:
+        return 0 if good[0] else int(np.argmin(np.where(good, self.pooled, np.inf)))
+
+
+def mean_error(values: Array, average: sparse.csc_array, mixture: Array) -> float:
+    """The standard error of Σ_k λ_k Σ_i a_ki v_i for independent rows i.
+
+    se² = Σ_i (Σ_k λ_k a_ki (v_i − v̄_k)/√(1 − Σ_j a_kj²))²: of m equal shares, the usual
+    Σ (v_i − v̄)²/(m(m − 1)).
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        v, a number for each row.
+    average : sparse array of shape (p, n)
+        The shares a_ki.
+    mixture : ndarray of shape (p,)
+        λ.
+
+    Returns
+    -------
+    float
+        Infinite if λ rests on a domain of a single row.
+
+    Examples
+    --------
+    >>> average = sparse.csc_array(np.full((1, 4), 0.25))
+    >>> mean_error(np.array([1.0, 2.0, 3.0, 4.0]), average, np.ones(1))  # √(5/3)/2
+    0.645...
+    """
+    rows = sparse.csr_array(average)
+    few = 1 - np.asarray(rows.multiply(rows).sum(axis=1)).ravel()  # 1 − Σ_j a_kj²
+    if np.any((mixture > 0) & (few <= 1e-12)):
+        return float("inf")
+    scale = np.where(mixture > 0, mixture / np.sqrt(np.maximum(few, 1e-12)), 0.0)
+    means = rows @ values
+    parts = values * (rows.T @ scale) - rows.T @ (scale * means)
+    return float(np.linalg.norm(parts))

@@ -1,0 +1,151 @@
+"""The ordinary model: min_w Σ_k m̄_k L_k(w) + γ₀ R(w), with its own γ₀ by cross-validation.
+
+It is what people train without a thought of domains, so it is the first candidate of every choice,
+the anchor of the others, and what they are compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.mixtures.choosing import data_mixture
+from anymix.problem.dealing import Split, deal, sorted_rows
+from anymix.problem.linear import LinearDomains
+from anymix.problem.rows import ALL, Part, Rows
+from anymix.solvers.exact import Solution, solve
+
+Array = NDArray[np.float64]
+
+__all__ = ["GAMMAS", "ROUGH", "Ordinary", "choose_ordinary", "fit_ordinary", "ordinary_model"]
+
+GAMMAS = tuple(np.logspace(0, -5, 11).tolist())
+ROUGH = 1e-4  # a gap that changes no choice between models
+
+
+@dataclass(frozen=True, eq=False)
+class Ordinary:
+    """γ₀, and the ordinary models of the folds that chose it.
+
+    Parameters
+    ----------
+    gamma : float
+        γ₀ of least mean loss on the rows held out.
+    solutions : list of Solution
+        The model of each fold, at γ₀.
+    """
+
+    gamma: float
+    solutions: list[Solution]
+
+
+def choose_ordinary(
+    rows: Rows, splits: Iterable[Split], gammas: Sequence[float], options: dict[str, Any]
+) -> Ordinary:
+    """The γ₀ whose models have the least mean loss on rows that they have not seen.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    splits : iterable of (part, part)
+        What to fit and what to judge on, for each fold.
+    gammas : sequence of float
+        What to try.
+    options : dict
+        Options of `solve`, without gamma.
+
+    Returns
+    -------
+    Ordinary
+    """
+    path = sorted(gammas, reverse=True)
+    total, folds = np.zeros(len(path)), []
+    for number, (part, held_out) in enumerate(splits, start=1):
+        train = rows.to_fit(part, f"the training part of fold {number}").merged()
+        folds.append(_path(train, path, options))
+        weight = np.ones(len(rows))[held_out] if rows.weight is None else rows.weight[held_out]
+        total += rows.row_losses([s.w for s in folds[-1]], held_out) @ weight
+    best = int(np.argmin(total))
+    return Ordinary(path[best], [fold[best] for fold in folds])
+
+
+def _path(train: LinearDomains, gammas: Sequence[float], options: dict[str, Any]) -> list[Solution]:
+    """The models for γ falling, each from the one before."""
+    found: list[Solution] = []
+    for gamma in gammas:
+        start = found[-1] if found else None
+        found.append(fit_ordinary(train, gamma, options, start))
+    return found
+
+
+def fit_ordinary(
+    problem: LinearDomains, gamma: float, options: dict[str, Any], start: Solution | None = None
+) -> Solution:
+    """min_w Σ_k m̄_k L_k(w) + γ R(w).
+
+    Parameters
+    ----------
+    problem : LinearDomains
+        The rows.
+    gamma : float
+        γ.
+    options : dict
+        Options of `solve`, without gamma.
+    start : Solution or None
+        Where to begin.
+
+    Returns
+    -------
+    Solution
+    """
+    return solve(problem, data_mixture(problem.sizes), gamma=gamma, start=start, **options)
+
+
+def ordinary_model(
+    rows: Rows,
+    part: Part = ALL,
+    gammas: Sequence[float] = GAMMAS,
+    folds: int = 5,
+    **options: Any,
+) -> tuple[float, Solution]:
+    """γ₀ by cross-validation in a part of the rows, and the ordinary model of that part.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    part : slice or ndarray
+        Which of them to learn from.
+    gammas : sequence of float
+        Values of γ₀ to try.
+    folds : int
+        The number of folds.
+    **options
+        Options of `solve`: norm, tol, max_iter.
+
+    Returns
+    -------
+    gamma : float
+        γ₀.
+    solution : Solution
+        The model.
+
+    Examples
+    --------
+    >>> from anymix.problem.losses import SquaredError
+    >>> x = np.linspace(-1, 1, 40)
+    >>> rows = Rows.read(x[:, None], 2 * x, np.arange(40) % 2, SquaredError())
+    >>> gamma, solution = ordinary_model(rows)
+    >>> gamma, solution.w.round(2)
+    (1e-05, array([2., 0.]))
+    """
+    rough = {**options, "tol": max(ROUGH, options.get("tol", 0.0))}
+    splits = deal(sorted_rows(rows, part=part), folds)
+    best = choose_ordinary(rows, splits, gammas, rough)
+    problem = rows.to_fit(part).merged()
+    return best.gamma, fit_ordinary(problem, best.gamma, options, best.solutions[-1])
