@@ -40,9 +40,11 @@ if TYPE_CHECKING:
     from anymix.problem import CrossEntropy, Hinge, Huber, LinearDomains, SquaredError
     from anymix.solvers import (
         Certificate,
+        Frontier,
         Solution,
         certify,
         optimistic_afl,
+        pareto_front,
         solve,
         stochastic_afl,
     )
@@ -60,7 +62,8 @@ _NAMES = {
     "anymix.mixtures": "Adversary Box Chi2Ball Chi2Penalty DirichletPrior Hull MixtureSet Point "
     "Simplex TVBall Vertices cvar",
     "anymix.problem": "CrossEntropy Hinge Huber LinearDomains SquaredError",
-    "anymix.solvers": "Certificate Solution certify optimistic_afl solve stochastic_afl",
+    "anymix.solvers": "Certificate Frontier Solution certify optimistic_afl pareto_front solve "
+    "stochastic_afl",
 }
 _PLACE = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = {
@@ -82,6 +85,7 @@ __all__ = [
     "Chi2Penalty",
     "CrossEntropy",
     "DirichletPrior",
+    "Frontier",
     "Hinge",
     "Huber",
     "Hull",
@@ -99,6 +103,7 @@ __all__ = [
     "compare",
     "cvar",
     "optimistic_afl",
+    "pareto_front",
     "solve",
     "stochastic_afl",
 ]

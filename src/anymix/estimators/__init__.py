@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anymix.estimators.guarding import NothingGained
     from anymix.estimators.linear import AgnosticClassifier, AgnosticRegressor
     from anymix.estimators.overfitting import OverfitWarning
     from anymix.estimators.scorer import agnostic_scorer
@@ -16,6 +17,7 @@ _PLACE = {
     "AgnosticClassifierCV": "selection",
     "AgnosticRegressor": "linear",
     "AgnosticRegressorCV": "selection",
+    "NothingGained": "guarding",
     "OverfitWarning": "overfitting",
     "agnostic_scorer": "scorer",
 }
@@ -25,6 +27,7 @@ __all__ = [
     "AgnosticClassifierCV",
     "AgnosticRegressor",
     "AgnosticRegressorCV",
+    "NothingGained",
     "OverfitWarning",
     "agnostic_scorer",
 ]

@@ -1,9 +1,10 @@
 """One fit: the settings, the solver, and what was found, without scikit-learn.
 
-    min_w max_{λ∈Λ}  Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄)
+    min_w max_{λ∈Λ_t}  Σ_k λ_k (L_k(w) − b_k) + γ R(w − a) − μ χ²(λ‖m̄)
 
-The estimators and the tables fit through `fit_problem`; `LinearFit.attributes` is the one place
-that says which attributes a fitted estimator has.
+Λ_t = {(1−t) m̄ + t λ : λ ∈ Λ} goes from ordinary training, t = 0, to all of Λ, t = 1. The
+estimators and the tables fit through `fit_problem`; `LinearFit.attributes` is the one place that
+says which attributes a fitted estimator has.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anymix.errors import finite_number
 from anymix.estimators.baselines import Baseline, baseline_losses
 from anymix.estimators.model import LinearModel
 from anymix.mixtures import DirichletPrior, MixtureSet
@@ -24,7 +26,7 @@ from anymix.solvers.exact import Solution, solve
 
 Array = NDArray[np.float64]
 
-__all__ = ["LinearFit", "Settings", "fit_problem"]
+__all__ = ["LinearFit", "Settings", "between", "fit_problem"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Settings:
     tol: float = 1e-6
     max_iter: int = 1000
     verbose: bool = False
+    robustness: float = 1.0
+    anchor: Array | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -59,7 +63,7 @@ class LinearFit:
     solution : Solution
         w, λ and the certificate, as the solver gave them.
     mixtures : MixtureSet
-        Λ, the mixtures that were guarded against.
+        Λ, the mixtures to guard against (all of it, whatever t).
     baseline : ndarray of shape (p,)
         b, what the losses were compared with.
     domain_names : ndarray of shape (p,)
@@ -147,12 +151,40 @@ def fit_problem(
     mixtures = target_mixtures(settings.mixtures, settings.max_skewness, sizes, names)
     solution = solver(
         problem,
-        mixtures,
+        between(mixtures, settings.robustness, sizes),
         mu=settings.mu,
         offsets=offsets,
         prior=settings.prior,
+        anchor=settings.anchor,
         start=start,
         verbose=settings.verbose,
         **settings.options,
     )
     return LinearFit.of(problem, solution, mixtures, offsets)
+
+
+def between(mixtures: MixtureSet, robustness: float, sizes: Array) -> MixtureSet:
+    """Λ_t = {(1−t) m̄ + t λ : λ ∈ Λ}, t the robustness.
+
+    Parameters
+    ----------
+    mixtures : MixtureSet
+        Λ.
+    robustness : float
+        t in [0, 1]: 0 is ordinary training, 1 is Λ itself.
+    sizes : ndarray of shape (p,)
+        Rows of each domain.
+
+    Returns
+    -------
+    MixtureSet
+
+    Examples
+    --------
+    >>> from anymix.mixtures import Simplex
+    >>> between(Simplex(2), 0.0, np.array([10.0, 30.0]))
+    Point(mixture=[0.25, 0.75])
+    """
+    fix = "give a number from 0 (ordinary) to 1 (agnostic)"
+    t = finite_number("robustness", robustness, fix, lambda x: 0 <= x <= 1)
+    return mixtures.shrunk(t, sizes / sizes.sum())

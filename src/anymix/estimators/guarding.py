@@ -25,9 +25,22 @@ from anymix.mixtures import MixtureSet
 
 Array = NDArray[np.float64]
 
-__all__ = ["RULES", "HeldOut"]
+__all__ = ["RULES", "HeldOut", "NothingGained", "mean_error"]
 
 RULES = ("guard", "min", "1se")
+
+
+class NothingGained(UserWarning):
+    """No robust model is better for the worst domain on rows held out: the ordinary one is kept.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import anymix as ax
+    >>> X, y, d = [[0.0], [1.0]] * 20, [0, 1] * 20, ["a", "a", "b", "b"] * 10
+    >>> with warnings.catch_warnings(action="ignore", category=NothingGained):
+    ...     model = ax.AgnosticClassifierCV().fit(X, y, domains=d)
+    """
 
 
 @dataclass(frozen=True, eq=False)

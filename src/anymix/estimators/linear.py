@@ -1,7 +1,8 @@
 """scikit-learn estimators: the linear model that is best for the worst mixture of domains.
 
-    min_w max_{λ∈Λ}  Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄)
+    min_w max_{λ∈Λ_t}  Σ_k λ_k (L_k(w) − b_k) + γ R(w − a) − μ χ²(λ‖m̄)
 
+Λ_t is Λ itself unless a robustness t < 1 draws it towards the mixture m̄ of the data.
 `fit(X, y, domains=d)` solves this to a certified gap; everything else is scikit-learn's contract.
 """
 
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from anymix.estimators.baselines import Baseline
 from anymix.estimators.fitting import LinearFit
+from anymix.estimators.ordinary import Anchor
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
 from anymix.estimators.training import AgnosticLinear
@@ -51,6 +53,12 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
         1e-3.
     tol : float
         The certified gap at which the solver stops; above it at the end, a ConvergenceWarning.
+    robustness : float
+        t from 0 (ordinary training) to 1 (agnostic): guards against (1−t) m̄ + t λ, λ ∈ Λ, so that
+        (1−t) times the mean loss of all rows plus t times that of the worst mixture is least.
+    anchor : "ordinary", array-like or None
+        a in R(w − a): the model that R pulls to. "ordinary" is the one fitted to all rows alike,
+        with a γ₀ of its own by cross-validation; or coefficients shaped as `coef_`; None is 0.
     schedule : "theory" or float
         Step sizes of the stochastic solvers; a number c is c/√T in a stage of T steps.
     norm : str
@@ -144,6 +152,10 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         "exact"; or "stochastic" and "optimistic", for very many rows or domains and a rough tol.
     tol : float
         The certified gap at which the solver stops; above it at the end, a ConvergenceWarning.
+    robustness : float
+        t from 0 (ordinary training) to 1 (agnostic), as in AgnosticClassifier.
+    anchor : "ordinary", array-like or None
+        The model that R pulls to: the ordinary one, coefficients (d,), or None for 0.
     loss : str
         "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
     delta : float
@@ -198,6 +210,8 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         solver: str = "exact",
         tol: float = 1e-6,
         *,
+        robustness: float = 1.0,
+        anchor: Anchor = None,
         loss: str = "squared",
         delta: float = 1.0,
         schedule: Schedule = "theory",
@@ -218,6 +232,8 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
             baseline,
             solver,
             tol,
+            robustness=robustness,
+            anchor=anchor,
             schedule=schedule,
             norm=norm,
             prior=prior,

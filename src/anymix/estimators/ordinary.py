@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from anymix.errors import InputError, finite_vector
 from anymix.mixtures.choosing import data_mixture
 from anymix.problem.dealing import Split, deal, sorted_rows
 from anymix.problem.linear import LinearDomains
@@ -21,7 +22,19 @@ from anymix.solvers.exact import Solution, solve
 
 Array = NDArray[np.float64]
 
-__all__ = ["GAMMAS", "ROUGH", "Ordinary", "choose_ordinary", "fit_ordinary", "ordinary_model"]
+Anchor = str | ArrayLike | None
+
+__all__ = [
+    "GAMMAS",
+    "ROUGH",
+    "Anchor",
+    "Ordinary",
+    "anchor_of",
+    "choose_ordinary",
+    "fit_ordinary",
+    "given_anchor",
+    "ordinary_model",
+]
 
 GAMMAS = tuple(np.logspace(0, -5, 11).tolist())
 ROUGH = 1e-4  # a gap that changes no choice between models
@@ -149,3 +162,56 @@ def ordinary_model(
     best = choose_ordinary(rows, splits, gammas, rough)
     problem = rows.to_fit(part).merged()
     return best.gamma, fit_ordinary(problem, best.gamma, options, best.solutions[-1])
+
+
+def anchor_of(rows: Rows, part: Part, anchor: Anchor, **options: Any) -> Array | None:
+    """a as a flat vector w: the ordinary model of a part of the rows, one given, or None for 0.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    part : slice or ndarray
+        Those to learn from.
+    anchor : "ordinary", array-like or None
+        As `given_anchor` takes it, or the word.
+    **options
+        Options of `solve`: norm, tol, max_iter.
+
+    Returns
+    -------
+    ndarray of shape (D,) or None
+    """
+    if isinstance(anchor, str) and anchor == "ordinary":
+        return ordinary_model(rows, part, **options)[1].w
+    return given_anchor(rows, anchor)
+
+
+def given_anchor(rows: Rows, anchor: Anchor) -> Array | None:
+    """a as a flat vector w, from coefficients (d,) or (K, d), or from such a vector itself.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows, whose features are counted.
+    anchor : array-like or None
+        The model to pull to; of its intercepts nothing is used.
+
+    Returns
+    -------
+    ndarray of shape (D,) or None
+    """
+    if anchor is None:
+        return None
+    d, K = rows.X.shape[1], rows.n_scores
+    fix = f"give 'ordinary', None, or an array of shape {(d,) if K == 1 else (K, d)}"
+    if isinstance(anchor, str):
+        raise InputError("anchor", f"is {anchor!r}", fix)
+    a = np.asarray(anchor)
+    size = K * (d + rows.intercept)
+    if a.shape == (size,):
+        return finite_vector("anchor", a, size)
+    if a.shape != (K, d) and not (K == 1 and a.shape == (d,)):
+        raise InputError("anchor", f"has shape {a.shape}", fix)
+    coef = finite_vector("anchor", a.ravel(), K * d).reshape(K, d)
+    return np.column_stack([coef, np.zeros((K, int(rows.intercept)))]).ravel()

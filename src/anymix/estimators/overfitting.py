@@ -14,9 +14,8 @@ __all__ = ["ADVICE", "OverfitWarning", "overfit_message"]
 
 ROWS_PER_PARAMETER = 20  # below it a fit warns
 ADVICE = (  # in the words of the estimators; tables and the command have other arguments
-    "Raise gamma, lower max_skewness or merge small domains; AgnosticClassifierCV or "
-    "AgnosticRegressorCV (or GridSearchCV with agnostic_scorer) chooses for you, and "
-    "validation_fraction shows the loss on rows held out"
+    "Raise gamma, lower max_skewness or merge small domains; AgnosticClassifierCV and "
+    "AgnosticRegressorCV choose by the loss on rows held out, and validation_fraction shows it"
 )
 
 

@@ -16,12 +16,20 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from anymix.estimators.baselines import Baseline, alone_solutions, baseline_losses, is_regret
+from anymix.estimators.fitting import between
 from anymix.estimators.guarding import HeldOut
-from anymix.estimators.ordinary import GAMMAS, ROUGH, choose_ordinary, fit_ordinary
+from anymix.estimators.ordinary import (
+    GAMMAS,
+    ROUGH,
+    Anchor,
+    choose_ordinary,
+    fit_ordinary,
+    given_anchor,
+)
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
@@ -30,7 +38,18 @@ from anymix.solvers.exact import Solution, solve
 
 Array = NDArray[np.float64]
 
-__all__ = ["Candidate", "Found", "Plan", "candidates_of", "search"]
+__all__ = [
+    "ROBUSTNESS",
+    "ROBUST_GAMMAS",
+    "Candidate",
+    "Found",
+    "Plan",
+    "candidates_of",
+    "search",
+]
+
+ROBUSTNESS = (0.25, 0.5, 0.75, 1.0)
+ROBUST_GAMMAS = (10.0, 1.0, 0.1, 0.01, 1e-3)  # 10: only the intercept leaves the ordinary model
 
 
 class Candidate(NamedTuple):
@@ -86,7 +105,7 @@ class Plan:
     candidates: Sequence[Candidate]
     mixtures: Mixtures = None
     baseline: Baseline = None
-    anchor: str | ArrayLike | None = "ordinary"
+    anchor: Anchor = "ordinary"
     ordinary_gammas: Sequence[float] = GAMMAS
     norm: str = "squared"
     max_iter: int = 1000
@@ -96,9 +115,10 @@ class Plan:
         """The options of `solve` that are the same for all fits of the search."""
         return {"norm": self.norm, "tol": ROUGH, "max_iter": self.max_iter}
 
-    def anchored(self, ordinary: Solution) -> ArrayLike | None:
+    def anchored(self, rows: Rows, ordinary: Solution) -> Array | None:
         """The anchor, given the ordinary model of the rows that are fitted."""
-        return ordinary.w if isinstance(self.anchor, str) else self.anchor
+        is_word = isinstance(self.anchor, str) and self.anchor == "ordinary"
+        return ordinary.w if is_word else given_anchor(rows, self.anchor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +185,7 @@ def _search(rows: Rows, folds: Sequence[Sequence[Split]], plan: Plan) -> Found:
         w0 = known[number - 1] if number <= len(known) else None
         if w0 is None:
             w0 = fit_ordinary(train, ordinary.gamma, plan.options, ordinary.solutions[-1])
-        solutions = [w0, *_walk(train, test, plan, w0, alone)]
+        solutions = [w0, *_walk(train, test, plan, w0, plan.anchored(rows, w0), alone)]
         losses[:, held_out] += rows.row_losses([s.w for s in solutions], held_out)
         times[held_out] += 1
         sizes += test.sizes
@@ -175,7 +195,12 @@ def _search(rows: Rows, folds: Sequence[Sequence[Split]], plan: Plan) -> Found:
 
 
 def _walk(
-    train: LinearDomains, test: LinearDomains, plan: Plan, ordinary: Solution, alone: _Alone
+    train: LinearDomains,
+    test: LinearDomains,
+    plan: Plan,
+    ordinary: Solution,
+    anchor: Array | None,
+    alone: _Alone,
 ) -> list[Solution]:
     """The candidates of one fold, each from the one before it, or from the ordinary model."""
     offsets: dict[float, Array] = {}
@@ -185,15 +210,15 @@ def _walk(
         if gamma not in offsets:
             offsets[gamma] = _offsets(train, test, plan, options, alone)
         target = target_mixtures(plan.mixtures, r, train.sizes, train.domain_names)
-        same = i > 0 and plan.candidates[i - 1][::2] == (t, mu)
+        follows = i > 0 and plan.candidates[i - 1].gamma > gamma
         found.append(
             solve(
                 train,
-                target.shrunk(t, train.reference),
+                between(target, t, train.sizes),
                 mu=mu,
                 offsets=offsets[gamma],
-                anchor=plan.anchored(ordinary),
-                start=found[-1] if same else ordinary,
+                anchor=anchor,
+                start=found[-1] if follows else ordinary,
                 **options,
             )
         )
@@ -211,9 +236,7 @@ def _offsets(
     return np.array([s.domain_losses[k] for k, s in enumerate(models)])
 
 
-def _held_out(
-    rows: Rows, losses: Array, times: Array, plan: Plan, alone: Array | None
-) -> HeldOut:
+def _held_out(rows: Rows, losses: Array, times: Array, plan: Plan, alone: Array | None) -> HeldOut:
     """The mean losses of the rows that were held out at least once."""
     judged = np.flatnonzero(times)
     weight = None if rows.weight is None else rows.weight[judged]

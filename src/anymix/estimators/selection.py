@@ -1,9 +1,9 @@
-"""Estimators that choose their γ, μ and r = max_skewness by cross-validation."""
+"""Estimators that choose t, γ, μ and r by what rows held out say, the ordinary model among them."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
-from itertools import product
 from numbers import Integral
 from typing import Any, Self
 
@@ -11,22 +11,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import check_cv
+from sklearn.utils import check_random_state
 
 from anymix.errors import InputError
 from anymix.estimators.baselines import Baseline
-from anymix.estimators.fitting import Settings, fit_problem
+from anymix.estimators.choices import Choice, choose
+from anymix.estimators.fitting import Settings
+from anymix.estimators.guarding import RULES, NothingGained
+from anymix.estimators.linear import estimator_of
+from anymix.estimators.ordinary import GAMMAS, Anchor
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
-from anymix.estimators.searching import Candidate, Found, Path, search
+from anymix.estimators.searching import ROBUST_GAMMAS, ROBUSTNESS, Candidate, Plan, candidates_of
 from anymix.mixtures.choosing import Mixtures
 from anymix.problem.dealing import Split, deal, sorted_rows
 from anymix.problem.rows import Rows
+from anymix.solvers.frontier import Frontier
 
 Array = NDArray[np.float64]
 
 __all__ = ["AgnosticClassifierCV", "AgnosticRegressorCV"]
-
-GAMMAS = tuple(np.logspace(1, -5, 13).tolist())
 
 
 class _Selecting(BaseEstimator):
@@ -44,15 +48,19 @@ class _Selecting(BaseEstimator):
         mus: Iterable[float] = (0.0,),
         skewnesses: Iterable[float | None] = (None,),
         cv: Any = 5,
-        rule: str = "min",
+        rule: str = "guard",
         *,
         mixtures: Mixtures = None,
         baseline: Baseline = None,
+        robustness: Iterable[float] = ROBUSTNESS,
+        anchor: Anchor = "ordinary",
+        repeats: int = 2,
         solver: str = "exact",
         tol: float = 1e-6,
         norm: str = "squared",
         fit_intercept: bool = True,
         max_iter: int = 1000,
+        random_state: Any = 0,
         verbose: bool = False,
     ) -> None:
         self.gammas = gammas
@@ -62,17 +70,21 @@ class _Selecting(BaseEstimator):
         self.rule = rule
         self.mixtures = mixtures
         self.baseline = baseline
+        self.robustness = robustness
+        self.anchor = anchor
+        self.repeats = repeats
         self.solver = solver
         self.tol = tol
         self.norm = norm
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
+        self.random_state = random_state
         self.verbose = verbose
 
     def fit(
         self, X: Any, y: Any, domains: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Choose (γ, μ, r), then fit all rows with it.
+        """Choose (t, γ, μ, r), then fit all rows with it; warn if that is the ordinary model.
 
         Parameters
         ----------
@@ -91,14 +103,10 @@ class _Selecting(BaseEstimator):
         """
         self._check()
         rows = self._read(X, y, domains, sample_weight)
-        path = Path(
-            self._candidates(), self.mixtures, self.baseline, self.norm, self.tol, self.max_iter
-        )
-        found = search(rows, _folds(rows, self.cv), [path])[0]
-        self._keep(found, rows.names)
-        start = found.solutions[self.best_index_]
-        best = fit_problem(rows.to_fit(), self._settings(), start=start)
-        self.__dict__.update(best.attributes(), validation_losses_=None)
+        choice = choose(rows, self._repeats(rows), self._plan(rows), self._settings(), self.rule)
+        self._keep(choice, rows.names)
+        if choice.is_ordinary and len(choice.found.candidates) > 1:
+            warnings.warn(choice.nothing_gained, NothingGained, stacklevel=2)
         return self
 
     def _check(self) -> None:
@@ -107,37 +115,56 @@ class _Selecting(BaseEstimator):
             raise InputError("solver", f"is {self.solver!r}", fix)
         if self.solver != "exact":
             raise InputError("solver", f"is {self.solver!r}", "give 'exact'")
-        if self.rule not in ("min", "1se"):
-            raise InputError("rule", f"is {self.rule!r}", "give 'min' or '1se'")
+        if self.rule not in RULES:
+            raise InputError("rule", f"is {self.rule!r}", "give 'guard', 'min' or '1se'")
+        if not isinstance(self.repeats, Integral) or self.repeats < 1:
+            raise InputError("repeats", f"is {self.repeats!r}", "give a whole number, at least 1")
 
-    def _candidates(self) -> list[Candidate]:
-        """All (γ, μ, r) in the order of the paths: γ falls fastest."""
-        gammas = sorted(_values("gammas", GAMMAS if self.gammas is None else self.gammas))[::-1]
-        grid = product(_values("mus", self.mus), _values("skewnesses", self.skewnesses), gammas)
-        return [(gamma, mu, r) for mu, r, gamma in grid]
+    def _plan(self, rows: Rows) -> Plan:
+        """The candidates; with one domain there is none but the ordinary model."""
+        gammas, robust = (
+            defaults if self.gammas is None else _values("gammas", self.gammas)
+            for defaults in (GAMMAS, ROBUST_GAMMAS)
+        )
+        grid = (_values(name, getattr(self, name)) for name in ("mus", "skewnesses"))
+        candidates = candidates_of(_values("robustness", self.robustness), robust, *grid)
+        return Plan(
+            candidates if len(rows.names) > 1 else [],
+            self.mixtures,
+            self.baseline,
+            self.anchor,
+            gammas,
+            self.norm,
+            self.max_iter,
+        )
 
-    def _keep(self, found: Found, names: NDArray[Any]) -> None:
-        """The choice, and the table of all candidates."""
-        self.best_index_ = found.best(self.rule)
-        self.gamma_, self.mu_, self.max_skewness_ = found.candidates[self.best_index_]
-        gammas, mus, skewnesses = zip(*found.candidates, strict=True)
+    def _repeats(self, rows: Rows) -> list[list[Split]]:
+        rng = check_random_state(self.random_state)
+        count = int(self.repeats) if isinstance(self.cv, Integral) else 1
+        return [list(_folds(rows, self.cv, rng if i else None)) for i in range(count)]
+
+    def _keep(self, choice: Choice, names: NDArray[Any]) -> None:
+        """The choice, the models, and the table of all candidates."""
+        found, held = choice.found, choice.found.held_out
+        self.best_index_ = choice.index
+        self.robustness_, self.gamma_, self.mu_, self.max_skewness_ = choice.candidate
+        self.frontier_: Frontier = choice.frontier
+        self.ordinary_ = estimator_of(choice.ordinary, found.candidates[0].gamma)
+        self.__dict__.update(choice.fit.attributes(), validation_losses_=None)
+        columns = zip(Candidate._fields, zip(*found.candidates, strict=True), strict=True)
         self.cv_results_: dict[str, Any] = {
-            "param_gamma": np.array(gammas),
-            "param_mu": np.array(mus),
-            "param_max_skewness": np.array(skewnesses, dtype=object),
-            "worst_test_loss": found.value,
-            "se_test_loss": found.error,
-            **{f"test_loss_{k}": found.losses[:, i] for i, k in enumerate(names.tolist())},
+            **{f"param_{name}": _column(values) for name, values in columns},
+            "worst_test_loss": held.value,
+            "se_test_loss": np.array([held.error(c, lam) for c, lam in enumerate(held.worst)]),
+            "pooled_test_loss": held.pooled,
+            **{f"test_loss_{k}": held.domain_losses[:, i] for i, k in enumerate(names.tolist())},
         }
 
     def _settings(self) -> Settings:
         return Settings(
             self.mixtures,
-            self.gamma_,
-            self.mu_,
-            self.max_skewness_,
-            self.baseline,
-            self.norm,
+            baseline=self.baseline,
+            norm=self.norm,
             tol=self.tol,
             max_iter=self.max_iter,
             verbose=self.verbose,
@@ -153,16 +180,23 @@ class _Selecting(BaseEstimator):
 
 
 class AgnosticClassifierCV(LinearClassifier, _Selecting):
-    """AgnosticClassifier with γ, μ and r = max_skewness of least cross-validated worst loss.
+    """The classifier that rows held out recommend: an ordinary one, or one for the worst mixture.
 
-    (γ, μ, r) minimises max_{λ∈Λ} Σ_k λ_k (L̂_k − b_k), L̂_k the loss on the rows of domain k, each
-    under a model fitted without it. Λ is `mixtures` itself for every r: the target does not change.
+    Candidates are the ordinary model, fitted to all rows alike, and solutions of
+
+        min_w max_{λ∈Λ_t}  Σ_k λ_k (L_k(w) − b_k) + γ R(w − a) − μ χ²(λ‖m̄),
+
+    Λ_t = {(1−t) m̄ + t λ : λ ∈ Λ}, for all t, γ, μ and r = max_skewness to be tried. Each is judged
+    by V = max_{λ∈Λ} Σ_k λ_k (L̂_k − b_k), L̂_k its loss on the rows of domain k under models fitted
+    without them. A robust model is taken only where it is really better than the ordinary one on
+    such rows; otherwise the ordinary one is kept, and a `NothingGained` warning says so.
 
     Parameters
     ----------
     gammas : iterable of float or None
-        Values to try. Each path starts at the largest, and each fit at its predecessor's
-        solution. None is 10 ... 1e-5, two a decade, which supposes features of a standard scale.
+        Values of γ to try; each fit starts at its predecessor's solution. None is 10 ... 1e-3, one
+        a decade, which supposes features of a standard scale. The ordinary model has a γ₀ of its
+        own, among these values or (None) among 1 ... 1e-5, two a decade.
     mus : iterable of float
         Values of mu to try, in all combinations with the others.
     skewnesses : iterable of float or None
@@ -171,14 +205,23 @@ class AgnosticClassifierCV(LinearClassifier, _Selecting):
         Number of folds, which deal out the rows of every domain and class evenly, so every domain
         needs that many rows; or a splitter or pairs (train, test) as in scikit-learn.
     rule : str
-        "min", or "1se": the strongest regularisation (largest gamma, then mu, then smallest r)
-        within one standard error of the least loss.
+        "guard": of the models that the rows held out cannot tell from the best one (within one
+        standard error of the difference, row by row), the tamest: the ordinary model if it is
+        among them, otherwise that of least mean loss on all rows. "min" is the least worst loss;
+        "1se" the tamest model within the best one's own standard error of it.
     mixtures : MixtureSet, function, str or None
         Λ, the mixtures to guard against: a set, a function of the domains' sizes that gives one,
         words such as "chi2:2.0", or None for any mixture (the simplex).
     baseline : "regret", array-like of shape (p,) or None
         b. None is 0; "regret" compares each domain with the best model for it alone, which for the
         choice is that of the least cross-validated loss over gammas; or p numbers.
+    robustness : iterable of float
+        Values of t in (0, 1] to try; t = 0, the ordinary model, always is. (1.0,) with
+        anchor=None and rule="min" is the purely agnostic learner with a tuned γ.
+    anchor : "ordinary", array-like or None
+        a, the model that R pulls to: the ordinary one, coefficients given, or None for 0.
+    repeats : int
+        How often the rows are dealt out anew to `cv` folds.
     solver : str
         "exact", the only one that can follow a path of gammas.
     tol : float
@@ -189,16 +232,23 @@ class AgnosticClassifierCV(LinearClassifier, _Selecting):
         Whether to learn an intercept.
     max_iter : int
         Iterations of a fit at most.
+    random_state : int, RandomState or None
+        Deals out the rows of the second and later repeats.
     verbose : bool
         Show a progress line.
 
     Attributes
     ----------
-    gamma_, mu_, max_skewness_ : float
-        The choice, at `best_index_` of `cv_results_`.
+    robustness_, gamma_, mu_, max_skewness_ : float
+        The choice, at `best_index_` of `cv_results_`; t = 0, at 0, is the ordinary model.
     cv_results_ : dict
-        Columns for pandas.DataFrame: param_gamma, param_mu, param_max_skewness, worst_test_loss,
-        se_test_loss, and test_loss_<domain> (L̂_k) for every domain.
+        Columns for pandas.DataFrame: param_robustness, param_gamma, param_mu, param_max_skewness,
+        worst_test_loss (V), se_test_loss, pooled_test_loss (of all rows), and test_loss_<domain>
+        (L̂_k) for every domain. The first row is the ordinary model.
+    frontier_ : Frontier
+        For each t the best model: its losses on the rows fitted and on rows held out.
+    ordinary_ : AgnosticClassifier
+        The ordinary model, fitted to all rows.
     coef_, mixture_, certificate_, ... :
         All attributes of AgnosticClassifier, from the fit of the choice to all rows. That fit does
         not warn of overfitting: `cv_results_` has the loss on rows held out.
@@ -209,13 +259,14 @@ class AgnosticClassifierCV(LinearClassifier, _Selecting):
     >>> rng = np.random.default_rng(0)
     >>> region = np.repeat(["city", "rural"], [900, 60])
     >>> X = rng.normal(size=(960, 20))
-    >>> x = np.where(region == "city", X[:, 0], X[:, 1])
+    >>> x = np.where(region == "city", X[:, 0], X[:, 1])     # what matters depends on the region
     >>> y = 2 * x + rng.normal(size=960) > 0
-    >>> model = AgnosticClassifierCV(gammas=[1.0, 0.1, 0.01, 0.001]).fit(X, y, domains=region)
-    >>> model.gamma_
-    0.1
-    >>> model.cv_results_["worst_test_loss"].round(2)
-    array([0.65, 0.6 , 0.62, 0.63])
+    >>> model = AgnosticClassifierCV().fit(X, y, domains=region)
+    >>> model.robustness_, model.gamma_
+    (0.5, 0.01)
+    >>> front = model.frontier_
+    >>> front.robustness, front.held_out.worst.round(2), front.held_out.pooled.round(2)
+    (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), ...)
     """
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
@@ -223,26 +274,28 @@ class AgnosticClassifierCV(LinearClassifier, _Selecting):
 
 
 class AgnosticRegressorCV(LinearRegressor, _Selecting):
-    """AgnosticRegressor with γ, μ and r = max_skewness of least cross-validated worst loss.
+    """The regressor that rows held out recommend: an ordinary one, or one for the worst mixture.
 
-    (γ, μ, r) minimises max_{λ∈Λ} Σ_k λ_k (L̂_k − b_k), L̂_k the loss on the rows of domain k, each
-    under a model fitted without it, just as in AgnosticClassifierCV.
+    Candidates and choice are those of AgnosticClassifierCV, with squared or Huber loss.
 
     Parameters
     ----------
     gammas : iterable of float or None
-        Values to try; None is 10 ... 1e-5, two a decade, which supposes features of a standard
-        scale.
+        Values of γ to try; each fit starts at its predecessor's solution. None is 10 ... 1e-3, one
+        a decade, which supposes features of a standard scale. The ordinary model has a γ₀ of its
+        own, among these values or (None) among 1 ... 1e-5, two a decade.
     mus : iterable of float
         Values of mu to try, in all combinations with the others.
     skewnesses : iterable of float or None
         Values of max_skewness to try; None among them is no cap.
     cv : int, splitter or iterable
-        Number of folds, which deal out the rows of every domain evenly, so every domain needs that
-        many rows; or a splitter or pairs (train, test) as in scikit-learn.
+        Number of folds, which deal out the rows of every domain and class evenly, so every domain
+        needs that many rows; or a splitter or pairs (train, test) as in scikit-learn.
     rule : str
-        "min", or "1se": the strongest regularisation (largest gamma, then mu, then smallest r)
-        within one standard error of the least loss.
+        "guard": of the models that the rows held out cannot tell from the best one (within one
+        standard error of the difference, row by row), the tamest: the ordinary model if it is
+        among them, otherwise that of least mean loss on all rows. "min" is the least worst loss;
+        "1se" the tamest model within the best one's own standard error of it.
     loss : str
         "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
     delta : float
@@ -253,6 +306,13 @@ class AgnosticRegressorCV(LinearRegressor, _Selecting):
     baseline : "regret", array-like of shape (p,) or None
         b. None is 0; "regret" compares each domain with the best model for it alone, which for the
         choice is that of the least cross-validated loss over gammas; or p numbers.
+    robustness : iterable of float
+        Values of t in (0, 1] to try; t = 0, the ordinary model, always is. (1.0,) with
+        anchor=None and rule="min" is the purely agnostic learner with a tuned γ.
+    anchor : "ordinary", array-like or None
+        a, the model that R pulls to: the ordinary one, coefficients given, or None for 0.
+    repeats : int
+        How often the rows are dealt out anew to `cv` folds.
     solver : str
         "exact", the only one that can follow a path of gammas.
     tol : float
@@ -263,15 +323,17 @@ class AgnosticRegressorCV(LinearRegressor, _Selecting):
         Whether to learn an intercept.
     max_iter : int
         Iterations of a fit at most.
+    random_state : int, RandomState or None
+        Deals out the rows of the second and later repeats.
     verbose : bool
         Show a progress line.
 
     Attributes
     ----------
-    gamma_, mu_, max_skewness_ : float
-        The choice, at `best_index_` of `cv_results_`.
-    cv_results_ : dict
-        Columns for pandas.DataFrame, as those of AgnosticClassifierCV.
+    robustness_, gamma_, mu_, max_skewness_ : float
+        The choice, at `best_index_` of `cv_results_`; t = 0, at 0, is the ordinary model.
+    cv_results_, frontier_, ordinary_ : dict, Frontier and AgnosticRegressor
+        As those of AgnosticClassifierCV.
     coef_, intercept_, mixture_, certificate_, ... :
         All attributes of AgnosticRegressor, from the fit of the choice to all rows.
 
@@ -282,8 +344,8 @@ class AgnosticRegressorCV(LinearRegressor, _Selecting):
     >>> shop = np.repeat(["a", "b"], [300, 40])
     >>> X = rng.normal(size=(340, 8))
     >>> y = np.where(shop == "a", X[:, 0], X[:, 1]) + rng.normal(size=340)
-    >>> AgnosticRegressorCV([1.0, 0.1, 0.01]).fit(X, y, domains=shop).gamma_
-    0.1
+    >>> AgnosticRegressorCV().fit(X, y, domains=shop).robustness_
+    0.5
     """
 
     def __init__(
@@ -292,17 +354,21 @@ class AgnosticRegressorCV(LinearRegressor, _Selecting):
         mus: Iterable[float] = (0.0,),
         skewnesses: Iterable[float | None] = (None,),
         cv: Any = 5,
-        rule: str = "min",
+        rule: str = "guard",
         *,
         loss: str = "squared",
         delta: float = 1.0,
         mixtures: Mixtures = None,
         baseline: Baseline = None,
+        robustness: Iterable[float] = ROBUSTNESS,
+        anchor: Anchor = "ordinary",
+        repeats: int = 2,
         solver: str = "exact",
         tol: float = 1e-6,
         norm: str = "squared",
         fit_intercept: bool = True,
         max_iter: int = 1000,
+        random_state: Any = 0,
         verbose: bool = False,
     ) -> None:
         super().__init__(
@@ -313,11 +379,15 @@ class AgnosticRegressorCV(LinearRegressor, _Selecting):
             rule,
             mixtures=mixtures,
             baseline=baseline,
+            robustness=robustness,
+            anchor=anchor,
+            repeats=repeats,
             solver=solver,
             tol=tol,
             norm=norm,
             fit_intercept=fit_intercept,
             max_iter=max_iter,
+            random_state=random_state,
             verbose=verbose,
         )
         self.loss = loss
@@ -328,6 +398,12 @@ class AgnosticRegressorCV(LinearRegressor, _Selecting):
         return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, loss)
 
 
+def _column(values: Iterable[Any]) -> NDArray[Any]:
+    """A column of numbers; of objects, if None is among them."""
+    found = list(values)
+    return np.array(found, dtype=object if None in found else None)
+
+
 def _values(name: str, values: Any) -> list[Any]:
     found = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else []
     if not found:
@@ -335,11 +411,11 @@ def _values(name: str, values: Any) -> list[Any]:
     return found
 
 
-def _folds(rows: Rows, cv: Any) -> Iterator[Split]:
+def _folds(rows: Rows, cv: Any, rng: Any = None) -> Iterator[Split]:
     """What to fit and what to judge on, for each fold; every domain is in both."""
     if isinstance(cv, Integral):
         _check_cv(rows, int(cv))
-        splits = deal(sorted_rows(rows), int(cv))
+        splits = deal(sorted_rows(rows, rng), int(cv))
     else:
         classifier = rows.classes is not None
         splits = check_cv(cv, rows.y, classifier=classifier).split(rows.X, rows.y)

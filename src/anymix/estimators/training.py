@@ -6,6 +6,7 @@ min_w max_{λ∈Λ}  Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄)
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ from sklearn.utils import check_random_state
 from anymix.errors import InputError, finite_number
 from anymix.estimators.baselines import Baseline
 from anymix.estimators.fitting import Settings, fit_problem
+from anymix.estimators.ordinary import Anchor, anchor_of
 from anymix.estimators.overfitting import ADVICE, OverfitWarning, overfit_message
 from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.mixtures.choosing import Mixtures
@@ -58,6 +60,8 @@ class AgnosticLinear(BaseEstimator):
         solver: str = "exact",
         tol: float = 1e-6,
         *,
+        robustness: float = 1.0,
+        anchor: Anchor = None,
         schedule: Schedule = "theory",
         norm: str = "squared",
         prior: DirichletPrior | None = None,
@@ -75,6 +79,8 @@ class AgnosticLinear(BaseEstimator):
         self.baseline = baseline
         self.solver = solver
         self.tol = tol
+        self.robustness = robustness
+        self.anchor = anchor
         self.schedule = schedule
         self.norm = norm
         self.prior = prior
@@ -111,8 +117,8 @@ class AgnosticLinear(BaseEstimator):
         problem = rows.to_fit(fitted, "the data" if held is None else "the rows fitted")
         if held is not None:
             rows.check_domains(held, "the rows held out")
-        solver = self._solver()
-        found = fit_problem(problem, self._settings(), start=self._start(problem), solver=solver)
+        settings = replace(self._settings(), anchor=self._anchor(rows, fitted))
+        found = fit_problem(problem, settings, start=self._start(problem), solver=self._solver())
         self.__dict__.update(found.attributes())
         w = found.solution.w
         self.validation_losses_ = None if held is None else rows.to_judge(held).losses(w)
@@ -143,7 +149,13 @@ class AgnosticLinear(BaseEstimator):
             self.tol,
             self.max_iter,
             self.verbose,
+            self.robustness,
         )
+
+    def _anchor(self, rows: Rows, part: Part) -> Array | None:
+        """a: the ordinary model of the rows to fit, coefficients given, or None."""
+        options = {"norm": self.norm, "tol": self.tol, "max_iter": self.max_iter}
+        return anchor_of(rows, part, self.anchor, **options)
 
     def _solver(self) -> Any:
         """`solve`, or one of the paper's algorithms in stages."""
@@ -152,8 +164,10 @@ class AgnosticLinear(BaseEstimator):
         if self.solver not in ("stochastic", "optimistic"):
             fix = "give 'exact', 'stochastic' or 'optimistic'"
             raise InputError("solver", f"is {self.solver!r}", fix)
-        if self.prior is not None:
-            raise InputError("solver", f"is {self.solver!r}, which takes no prior", "use 'exact'")
+        for name in ("prior", "anchor"):
+            if getattr(self, name) is not None:
+                found = f"is {self.solver!r}, which takes no {name}"
+                raise InputError("solver", found, "use 'exact'")
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         last = self.solver == "optimistic"
         return partial(_train, optimistic=last, schedule=self.schedule, seed=seed)
@@ -174,7 +188,12 @@ class AgnosticLinear(BaseEstimator):
 
 
 def _train(
-    problem: LinearDomains, mixtures: MixtureSet, *, prior: None = None, **options: Any
+    problem: LinearDomains,
+    mixtures: MixtureSet,
+    *,
+    prior: None = None,
+    anchor: None = None,
+    **options: Any,
 ) -> Solution:
-    """`train` with the arguments of `solve`; there is no prior."""
+    """`train` with the arguments of `solve`; there is neither prior nor anchor."""
     return train(problem, mixtures, **options)

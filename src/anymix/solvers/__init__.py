@@ -2,14 +2,17 @@
 
 from anymix.solvers.certificates import Certificate, certify
 from anymix.solvers.exact import Solution, solve
+from anymix.solvers.frontier import Frontier, pareto_front
 from anymix.solvers.stochastic import Iterate, optimistic_afl, stochastic_afl
 
 __all__ = [
     "Certificate",
+    "Frontier",
     "Iterate",
     "Solution",
     "certify",
     "optimistic_afl",
+    "pareto_front",
     "solve",
     "stochastic_afl",
 ]

@@ -1,0 +1,147 @@
+"""The candidate chosen by rows held out, fitted to all rows, with the ordinary model beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.estimators.fitting import LinearFit, Settings, fit_problem
+from anymix.estimators.searching import Candidate, Found, Plan, search
+from anymix.problem.dealing import Split
+from anymix.problem.linear import LinearDomains
+from anymix.problem.rows import Rows
+from anymix.solvers.frontier import Frontier, FrontierLosses, frontier_losses
+
+Array = NDArray[np.float64]
+
+__all__ = ["Choice", "choose"]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What was chosen, and what there was to choose from.
+
+    Parameters
+    ----------
+    found : Found
+        All candidates and their losses on rows held out.
+    index : int
+        The place of the one chosen; 0 is the ordinary model.
+    fit : LinearFit
+        The one chosen, fitted to all rows.
+    ordinary : LinearFit
+        The ordinary model, fitted to all rows.
+    frontier : Frontier
+        For each t the best model, fitted to all rows, and its losses there and on rows held out.
+    """
+
+    found: Found
+    index: int
+    fit: LinearFit
+    ordinary: LinearFit
+    frontier: Frontier
+
+    @property
+    def candidate(self) -> Candidate:
+        """t, γ, μ and r of the model chosen."""
+        return self.found.candidates[self.index]
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether the ordinary model was kept."""
+        return self.index == 0
+
+    @property
+    def nothing_gained(self) -> str:
+        """Why the ordinary model was kept, in a sentence."""
+        held = self.found.held_out
+        others = held.value[1:]
+        sentence = (
+            "nothing to gain for the worst domain with these data and features: the ordinary "
+            "model is kept"
+        )
+        if not others.size:
+            return sentence
+        gain, error = held.gain(1 + int(np.argmin(others)))
+        return (
+            f"{sentence} (its worst loss on rows held out is {held.value[0]:.4g}; there the best "
+            f"robust model changes it by {-gain:+.2g}, with a standard error of {error:.2g})"
+        )
+
+
+def choose(
+    rows: Rows, repeats: Sequence[Iterable[Split]], plan: Plan, settings: Settings, rule: str
+) -> Choice:
+    """Search, choose, and fit the choice to all rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    repeats : sequence of iterables of (part, part)
+        For each repeat, what to fit and what to judge on in each fold.
+    plan : Plan
+        What to try.
+    settings : Settings
+        tol, max_iter and the like for the fits to all rows.
+    rule : str
+        "guard", "min" or "1se", as `HeldOut.choose` reads them.
+
+    Returns
+    -------
+    Choice
+    """
+    found = search(rows, repeats, plan)
+    index = found.held_out.choose(rule)
+    problem = rows.to_fit().merged()
+    places = _front(found, index)
+    fits = {0: _fit(problem, found, 0, settings)}
+    anchor = plan.anchored(rows, fits[0].solution)
+    for place in dict.fromkeys([*places, index]):
+        if place not in fits:
+            fits[place] = _fit(problem, found, place, replace(settings, anchor=anchor))
+    frontier = _frontier([fits[i] for i in places], found, places, places.index(index))
+    return Choice(found, index, fits[index], fits[0], frontier)
+
+
+def _fit(problem: LinearDomains, found: Found, place: int, settings: Settings) -> LinearFit:
+    """One candidate fitted to all rows, from its model in the last fold."""
+    chosen = replace(settings, **found.candidates[place]._asdict())
+    return fit_problem(problem, chosen, start=found.solutions[place])
+
+
+def _front(found: Found, index: int) -> list[int]:
+    """For each t the place of its best candidate, but of the one chosen where it has that t."""
+    places: dict[float, int] = {}
+    value = found.held_out.value
+    for i, (t, *_) in enumerate(found.candidates):
+        if t not in places or value[i] < value[places[t]]:
+            places[t] = i
+    places[found.candidates[index].robustness] = index
+    return [places[t] for t in sorted(places)]
+
+
+def _frontier(
+    fits: Sequence[LinearFit], found: Found, places: Sequence[int], chosen: int
+) -> Frontier:
+    held, tried = found.held_out, [found.candidates[i] for i in places]
+    losses = np.array([fit.solution.domain_losses for fit in fits])
+    judged = FrontierLosses(
+        held.domain_losses[places],
+        held.value[places],
+        held.pooled[places],
+        np.array([held.error(i, held.worst[i]) for i in places]),
+        np.array([held.error(i, held.reference) for i in places]),
+    )
+    return Frontier(
+        np.array([c.robustness for c in tried]),
+        np.array([c.gamma for c in tried]),
+        fits[0].domain_names,
+        tuple(fit.solution for fit in fits),
+        frontier_losses(losses, held.mixtures, fits[-1].baseline, held.reference),
+        judged,
+        chosen,
+    )
