@@ -17,7 +17,7 @@ from anymix.solvers.frontier import Frontier, FrontierLosses, frontier_losses
 
 Array = NDArray[np.float64]
 
-__all__ = ["Choice", "choose"]
+__all__ = ["Choice", "choose", "fit_candidates", "fit_choice"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,22 +95,78 @@ def choose(
     Choice
     """
     found = search(rows, repeats, plan)
-    index = found.held_out.choose(rule)
-    problem = rows.to_fit().merged()
+    return fit_choice(rows, found, found.held_out.choose(rule), plan, settings)
+
+
+def fit_choice(rows: Rows, found: Found, index: int, plan: Plan, settings: Settings) -> Choice:
+    """The candidate of that place, the ordinary model and the frontier, fitted to all rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows to fit, which may be more than those that were searched.
+    found : Found
+        The candidates.
+    index : int
+        The place of the one chosen.
+    plan : Plan
+        What was tried.
+    settings : Settings
+        tol, max_iter and the like.
+
+    Returns
+    -------
+    Choice
+    """
     places = _front(found, index)
-    fits = {0: _fit(problem, found, 0, settings)}
-    anchor = plan.anchored(rows, fits[0].solution)
-    for place in dict.fromkeys([*places, index]):
-        if place not in fits:
-            fits[place] = _fit(problem, found, place, replace(settings, anchor=anchor))
+    fits = fit_candidates(rows, rows.to_fit().merged(), found, places, plan, settings)
     frontier = _frontier([fits[i] for i in places], found, places, places.index(index))
     return Choice(found, index, fits[index], fits[0], frontier)
 
 
+def fit_candidates(
+    rows: Rows,
+    problem: LinearDomains,
+    found: Found,
+    places: Iterable[int],
+    plan: Plan,
+    settings: Settings,
+) -> dict[int, LinearFit]:
+    """The candidates of these places fitted to a problem of the rows, and the ordinary model, 0.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    problem : LinearDomains
+        Those to fit, merged.
+    found : Found
+        The candidates.
+    places : iterable of int
+        Which of them.
+    plan : Plan
+        What was tried.
+    settings : Settings
+        tol, max_iter and the like.
+
+    Returns
+    -------
+    dict of int to LinearFit
+    """
+    fits = {0: _fit(problem, found, 0, settings)}
+    robust = replace(settings, anchor=plan.anchored(rows, fits[0].solution))
+    for place in places:
+        if place not in fits:
+            fits[place] = _fit(problem, found, place, robust)
+    return fits
+
+
 def _fit(problem: LinearDomains, found: Found, place: int, settings: Settings) -> LinearFit:
-    """One candidate fitted to all rows, from its model in the last fold."""
+    """One candidate fitted to a problem, from its model in the last fold."""
     chosen = replace(settings, **found.candidates[place]._asdict())
-    return fit_problem(problem, chosen, start=found.solutions[place])
+    start = found.solutions[place]
+    same = start.w.size == problem.n_parameters  # a table's rows may have a level more
+    return fit_problem(problem, chosen, start=start if same else None)
 
 
 def _front(found: Found, index: int) -> list[int]:

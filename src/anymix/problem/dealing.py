@@ -17,6 +17,8 @@ from anymix.problem.rows import ALL, Part, Rows
 Index = NDArray[np.intp]
 Split = tuple[Part, Part]  # to fit, to judge on
 
+LEAST = 1000  # rows of a domain or class in a sample: the worst domain may be a small one
+
 __all__ = ["Split", "deal", "hold_out", "sample", "sorted_rows"]
 
 
@@ -77,7 +79,7 @@ def hold_out(order: Index, share: float) -> tuple[Index, Index]:
 
 
 def sample(rows: Rows, count: int, rng: Shuffler, part: Part = ALL) -> Index:
-    """About `count` of the rows, evenly from every domain and class; 100 of each if there are.
+    """About `count` of the rows, evenly from every domain and class; 1,000 of each if there are.
 
     Parameters
     ----------
@@ -105,7 +107,7 @@ def sample(rows: Rows, count: int, rng: Shuffler, part: Part = ALL) -> Index:
 
 
 def _spaced(these: NDArray[np.bool_], share: float) -> Index:
-    """A share of these places, evenly spaced, 100 at least if there are so many."""
+    """A share of these places, evenly spaced, 1,000 at least if there are so many."""
     places = np.flatnonzero(these)
-    count = min(len(places), max(100, math.ceil(share * len(places))))
+    count = min(len(places), max(LEAST, math.ceil(share * len(places))))
     return places[np.arange(count) * len(places) // max(count, 1)]

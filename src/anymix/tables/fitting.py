@@ -1,4 +1,4 @@
-"""A table fitted and judged: the model for any mixture of its domains, beside an ordinary one."""
+"""A table fitted and judged: an ordinary model, and a robust one where that is really better."""
 
 from __future__ import annotations
 
@@ -10,12 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.auditing import Audit, Comparison, audit, compare
-from anymix.estimators.fitting import LinearFit, Settings, fit_problem
+from anymix.auditing.verdicts import verdict
+from anymix.estimators.choices import Choice, fit_candidates, fit_choice
+from anymix.estimators.fitting import LinearFit, Settings
 from anymix.estimators.overfitting import overfit_message
-from anymix.estimators.searching import Path, search
+from anymix.estimators.searching import (
+    ROBUST_GAMMAS,
+    ROBUSTNESS,
+    Found,
+    Plan,
+    candidates_of,
+    search,
+)
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import Mixtures, data_mixture, target_mixtures
-from anymix.problem.dealing import deal, sample
+from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.problem.dealing import deal, sample, sorted_rows
 from anymix.problem.rows import Part, Rows, dense_if_small, take
 from anymix.solvers.certificates import Certificate
 from anymix.solvers.exact import Solution
@@ -28,22 +37,26 @@ Array = NDArray[np.float64]
 
 __all__ = ["TableFit", "fit_table"]
 
-ROWS_TO_CHOOSE = 10_000  # rows on which γ is chosen, about
-GAMMAS = (1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5)
-PATIENCE = 2  # γ in a row that are no better than a larger one: smaller ones are worse still
-ROUGH = 1e-4  # a gap that changes no choice between such γ; models are fitted to 1e-6
+ROWS_TO_CHOOSE = 10_000  # rows by which models are chosen, about
+FOLDS, REPEATS = 5, 2  # of the choice: the model saved is chosen by both repeats, others by one
 
 
 @dataclass(frozen=True, eq=False)
 class TableFit:
-    """The model for any mixture, fitted to all rows, and how it does beside an ordinary one.
+    """The model to use, fitted to all rows, and how a robust one does beside the ordinary one.
 
     Parameters
     ----------
     model : TableModel
-        The model for any mixture, fitted to all rows.
+        The model to use: the ordinary one, unless a robust one is really better for the worst
+        mixture on rows held out.
+    choice : Choice
+        What was chosen for all rows, and from what.
     audits : dict
-        {"ordinary": Audit, "agnostic": Audit}, of rows that the models judged had not seen.
+        {"ordinary": Audit, "robust": Audit}, of rows that the models judged had not seen. Where
+        the ordinary model is kept, "robust" is the best of the robust ones, which was not taken.
+    floor : Audit
+        The same of a constant guess: the mean, or the shares of the classes, of the rows fitted.
     judged_on : str
         Which rows those are.
     notes : list of str
@@ -53,15 +66,17 @@ class TableFit:
     --------
     >>> import pandas as pd
     >>> table = pd.DataFrame({"x": [0.0, 1.0] * 20, "d": list("aabb") * 10, "y": list("ny") * 20})
-    >>> found = fit_table(table, "y", ["d"], gamma=0.01)
+    >>> found = fit_table(table, "y", ["d"])
     >>> found.judged_on
     'all rows, in 5 parts, each predicted by models that had not seen it'
-    >>> found.certificate.gap < 1e-6, sorted(found.audits)
-    (True, ['agnostic', 'ordinary'])
+    >>> found.certificate.gap < 1e-6, sorted(found.audits), found.choice.is_ordinary
+    (True, ['ordinary', 'robust'], True)
     """
 
     model: TableModel
+    choice: Choice
     audits: dict[str, Audit]
+    floor: Audit
     judged_on: str
     notes: list[str]
 
@@ -82,9 +97,14 @@ class TableFit:
 
     @property
     def comparison(self) -> Comparison:
-        """The agnostic model against the ordinary one."""
-        names = ("ordinary", "agnostic")
-        return compare(self.audits["ordinary"], self.audits["agnostic"], names)
+        """The robust model against the ordinary one."""
+        names = ("ordinary", "robust")
+        return compare(self.audits["ordinary"], self.audits["robust"], names)
+
+    @property
+    def verdict(self) -> str:
+        """The first thing to say: who gains and who pays how much, or that there is no gain."""
+        return verdict(self.comparison, self.choice.is_ordinary, self.floor)
 
 
 def fit_table(
@@ -94,6 +114,7 @@ def fit_table(
     *,
     mixtures: Mixtures = "simplex",
     gamma: float | None = None,
+    robustness: float | None = None,
     task: str = "auto",
     drop: Sequence[str] = (),
     min_rows: int = 1,
@@ -102,9 +123,11 @@ def fit_table(
     test: Any = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> TableFit:
-    """min_w max_{λ∈Λ} Σ_k λ_k L_k(w) + γ/2 ‖w‖² for the domains k of a frame, and how good it is.
+    """The model of a table that rows held out recommend: ordinary, or for the worst mixture.
 
-    The model for any mixture is judged beside an ordinary one, on rows that neither has seen.
+    min_w max_{λ∈Λ_t} Σ_k λ_k L_k(w) + γ R(w − a) for the domains k, as in AgnosticClassifierCV: t
+    and γ are chosen by rows held out, and the ordinary model, t = 0, is kept unless a robust one is
+    really better there. Both are judged on rows that had no part in the choice either.
 
     Means, medians, scales and levels are learnt from the rows to fit alone, so what is held out is
     new to the models in every way. The model returned learns them from all rows; in a holdout of
@@ -122,7 +145,10 @@ def fit_table(
     mixtures : str, MixtureSet, function or None
         Λ: words such as "chi2:2.0" as `mixture_set` reads them, a set, or a function of sizes.
     gamma : float or None
-        Weight of ½‖w‖²; None chooses it by the worst mixture's loss on rows held out.
+        Weight of ½‖w‖², for all models. None chooses one for the ordinary model, and one of
+        ½‖w − a‖² for the robust ones, a being the ordinary model.
+    robustness : float or None
+        t from 0 (the ordinary model) to 1 (all of Λ); None chooses it.
     task : str
         "classify", "regress" or "auto": strings and up to ten whole numbers are classes.
     drop : sequence of str
@@ -152,7 +178,7 @@ def fit_table(
     >>> table = pd.DataFrame({"x": x, "region": region, "bought": bought})
     >>> found = fit_table(table, "bought", ["region"])
     >>> {name: round(audit.agnostic_loss, 1) for name, audit in found.audits.items()}
-    {'ordinary': 1.5, 'agnostic': 0.7}
+    {'ordinary': 1.5, 'robust': 0.7}
     """
     progress("preparing the columns")
     table = Table(frame, target, domains, task, drop, min_rows)
@@ -163,113 +189,127 @@ def fit_table(
         table.follow_with(test)
     del frame, test  # the table lets go of them when it can
     check_splits(table.rows, table.splits)
-    sets = {
-        "ordinary": data_mixture(sizes),
-        "agnostic": target_mixtures(mixtures, None, sizes, names),
-    }
-    audits, last = _judged(table, sets, gamma, progress)
-    progress("agnostic model, all rows")
-    model, warning = _of_all_rows(table, last, sets["agnostic"], gamma)
+    plan = _plan(target_mixtures(mixtures, None, sizes, names), gamma, robustness)
+    settings = Settings(plan.mixtures)
+    said, last = _judged(table, plan, settings, robustness, progress)
+    progress("the model of all rows")
+    features, choice, warning = _of_all_rows(table, last, plan, settings, robustness)
+    said["robust"] = said.pop("best robust" if choice.is_ordinary else "chosen")
+    audits = _audits(table, said, plan.mixtures)
+    model = TableModel(features, choice.fit, choice.candidate.gamma, table.target, table.domains)
     notes = table.notes + ([warning] if warning else [])
-    return TableFit(model, audits, table.judged_on, notes)
+    return TableFit(model, choice, audits, audits.pop("constant"), table.judged_on, notes)
+
+
+def _plan(mixtures: MixtureSet, gamma: float | None, robustness: float | None) -> Plan:
+    """What to try: a γ or a t that is given is the only one."""
+    t = ROBUSTNESS if robustness is None else (robustness,)
+    if gamma is None:
+        return Plan(candidates_of(t, ROBUST_GAMMAS), mixtures)
+    return Plan(candidates_of(t, (gamma,)), mixtures, anchor=None, ordinary_gammas=(gamma,))
 
 
 @dataclass(frozen=True, eq=False)
 class _Fitted:
-    """A part that was fitted: a model and its γ for each Λ."""
+    """A part that was fitted, and what was found in it."""
 
     rows: Rows  # all of them, with X
     features: Features
-    fits: dict[str, tuple[float, LinearFit]]
-    warning: str | None  # if the agnostic model rests on few rows
+    found: Found
+    index: int
+    warning: str | None  # if the model rests on few rows
 
 
 def _judged(
     table: Table,
-    sets: Mapping[str, MixtureSet],
-    gamma: float | None,
+    plan: Plan,
+    settings: Settings,
+    robustness: float | None,
     progress: Callable[[str], None],
-) -> tuple[dict[str, Audit], _Fitted]:
-    """Audits of both models on the rows held out, and the last part that was fitted."""
-    said: dict[str, list[Array]] = {name: [] for name in sets}
+) -> tuple[dict[str, list[Array]], _Fitted]:
+    """What the models say of the rows held out, and the last part that was fitted."""
+    said: dict[str, list[Array]] = {}
     for number, (part, held_out) in enumerate(table.splits, start=1):
-        progress(f"both models, part {number} of {len(table.splits)}")
+        progress(f"choosing and fitting, part {number} of {len(table.splits)}")
         fitted = None  # lets go of the last part's X before the next is made
         features = table.learnt_from(part)
         rows = table.with_numbers(features)
         if not table.is_kept:
             table.let_go()
-        fitted = _fit_part(rows, features, part, sets, gamma)
-        for name, (_, found) in fitted.fits.items():
-            said[name].append(_said(found, take(rows.X, held_out)))
-        del rows
+        repeats = REPEATS if len(table.splits) == 1 else 1
+        found, index = _searched(rows, part, plan, robustness, repeats)
+        fitted = _Fitted(rows, features, found, index, None)
+        problem = rows.to_fit(part)
+        bold = 1 + int(np.argmin(found.held_out.value[1:]))
+        fits = fit_candidates(rows, problem.merged(), found, {index, bold}, plan, settings)
+        names = {"ordinary": 0, "chosen": index, "best robust": bold}
+        X = take(rows.X, held_out)
+        for name, place in names.items():
+            said.setdefault(name, []).append(_said(fits[place], X))
+        said.setdefault("constant", []).append(_constant(rows, part, X.shape[0]))
+        del rows, X
     assert fitted is not None  # there is a part
-    held = [np.arange(len(table.rows))[part] for _, part in table.splits]
-    judged = np.concatenate(held)
-    audits = {
-        name: _audit(table.rows, np.concatenate(said.pop(name)), judged, sets["agnostic"])
-        for name in sets
-    }
-    return audits, fitted
+    return said, fitted
 
 
-def _fit_part(
-    rows: Rows, features: Features, part: Part, sets: Mapping[str, MixtureSet], gamma: float | None
-) -> _Fitted:
-    """A model for each Λ, each with a γ of its own unless one is given."""
-    chosen = _chosen(rows, part, sets) if gamma is None else dict.fromkeys(sets, (gamma, None))
-    problem = rows.to_fit(part)
-    merged, fits = problem.merged(), {}
-    for name, Λ in sets.items():
-        best, start = chosen[name]
-        fits[name] = best, fit_problem(merged, Settings(Λ, best), start=start)
-    best, found = fits["agnostic"]
-    return _Fitted(rows, features, fits, overfit_message(problem, found.solution, best, "squared"))
-
-
-def _chosen(
-    rows: Rows, part: Part, sets: Mapping[str, MixtureSet]
-) -> dict[str, tuple[float, Solution | None]]:
-    """For each Λ the γ of least worst loss on held-out thirds of a sample, and where to start."""
+def _searched(
+    rows: Rows, part: Part, plan: Plan, robustness: float | None, repeats: int
+) -> tuple[Found, int]:
+    """The candidates judged on held-out rows of (a sample of) a part, and the place of the best."""
     few = rows.take(sample(rows, ROWS_TO_CHOOSE, np.random.default_rng(0), part))
     few = replace(few, X=dense_if_small(few.X))
-    thirds = list(deal(np.arange(len(few)), 3))
-    check_splits(few, thirds)
-    candidates = [(gamma, 0.0, None) for gamma in GAMMAS]
-    paths = [Path(candidates, Λ, tol=ROUGH) for Λ in sets.values()]
-    chosen: dict[str, tuple[float, Solution | None]] = {}
-    for name, found in zip(sets, search(few, thirds, paths, PATIENCE), strict=True):
-        best = found.best()
-        chosen[name] = GAMMAS[best], found.solutions[best]
-    return chosen
+    deals = [
+        list(deal(sorted_rows(few, np.random.default_rng(i) if i else None), FOLDS))
+        for i in range(repeats)
+    ]
+    check_splits(few, deals[0])
+    found = search(few, deals, plan)
+    if robustness is None:
+        return found, found.held_out.choose("guard")
+    return found, 0 if robustness == 0 else 1 + int(np.argmin(found.held_out.value[1:]))
 
 
 def _of_all_rows(
-    table: Table, last: _Fitted, mixtures: MixtureSet, gamma: float | None
-) -> tuple[TableModel, str | None]:
+    table: Table, last: _Fitted, plan: Plan, settings: Settings, robustness: float | None
+) -> tuple[Features, Choice, str | None]:
     """The model of all rows of the table, and a warning if it rests on few of them."""
-    best, found = last.fits["agnostic"]
-    if table.has_test:  # all rows are fitted already
-        return TableModel(last.features, found, best, table.target, table.domains), last.warning
     rows, features, everything = last.rows, last.features, slice(0, table.n)
-    if table.is_kept:
+    found, index = last.found, last.index
+    if table.is_kept and not table.has_test:
         features = table.features
         rows = table.with_numbers(features)
-    start: Solution | None = found.solution
-    if gamma is None and len(table.splits) > 1:
-        best, start = _chosen(rows, everything, {"agnostic": mixtures})["agnostic"]
-    problem = rows.to_fit(everything)
-    if start is not None and start.w.size != problem.n_parameters:
-        start = None  # all rows have a level more
-    found = fit_problem(problem, Settings(mixtures, best), start=start)
-    warning = overfit_message(problem, found.solution, best, "squared")
-    return TableModel(features, found, best, table.target, table.domains), warning
+    if len(table.splits) > 1:
+        found, index = _searched(rows, everything, plan, robustness, REPEATS)
+    whole = rows.take(everything) if table.has_test else rows
+    choice = fit_choice(whole, found, index, plan, settings)
+    warning = overfit_message(
+        whole.to_fit(), choice.fit.solution, choice.candidate.gamma, "squared"
+    )
+    return features, choice, None if len(found.candidates) > 2 else warning
 
 
 def _said(found: LinearFit, X: Any) -> Array:
     """What the model says of the rows: values (n,), or probabilities (n, K)."""
     model = found.model
     return model.scores(X) if model.classes is None else model.predict_proba(X)
+
+
+def _constant(rows: Rows, part: Part, n: int) -> Array:
+    """The mean or the shares of the classes of a part, said of n rows."""
+    y = rows.y[part]
+    if rows.classes is None:
+        return np.full(n, y.mean())
+    return np.tile(np.bincount(y, minlength=len(rows.classes)) / len(y), (n, 1))
+
+
+def _audits(
+    table: Table, said: Mapping[str, Sequence[Array]], mixtures: MixtureSet
+) -> dict[str, Audit]:
+    """What was said of the rows held out, against what is true."""
+    held = [np.arange(len(table.rows))[part] for _, part in table.splits]
+    judged = np.concatenate(held)
+    shown = ("ordinary", "robust", "constant")
+    return {k: _audit(table.rows, np.concatenate(said[k]), judged, mixtures) for k in shown}
 
 
 def _audit(rows: Rows, said: Array, judged: NDArray[np.intp], mixtures: MixtureSet) -> Audit:

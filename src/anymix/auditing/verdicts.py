@@ -1,0 +1,75 @@
+"""Which model to use, in a sentence that comes before all numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anymix.auditing.comparisons import Comparison
+from anymix.auditing.findings import Audit
+from anymix.auditing.words import short
+
+__all__ = ["floor_in_words", "verdict"]
+
+
+def verdict(pair: Comparison, kept: bool, floor: Audit | None = None) -> str:
+    """What was decided between an ordinary model (a) and a robust one (b), and how sure that is.
+
+    Parameters
+    ----------
+    pair : Comparison
+        The ordinary model and the robust one, on rows that neither has seen.
+    kept : bool
+        Whether the ordinary model was kept.
+    floor : Audit or None
+        A constant guess on the same rows.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from anymix import audit, compare
+    >>> y, d = [1, 0, 1, 1, 1, 0], ["x", "x", "x", "x", "y", "y"]
+    >>> ordinary, robust = audit(y, [1, 0, 1, 1, 0, 1], d), audit(y, [1, 0, 1, 0, 0, 1], d)
+    >>> verdict(compare(ordinary, robust, ("ordinary", "robust")), kept=True)
+    'Nothing to gain for the worst domain with these data and features: the ordinary model is kept.'
+    """
+    useless = None if floor is None else _no_better_than_constant(pair, kept, floor)
+    if useless is not None:
+        return useless
+    if kept:
+        return (
+            "Nothing to gain for the worst domain with these data and features: the ordinary "
+            "model is kept."
+        )
+    if pair.is_sure_gain:
+        return "The robust model is better where the ordinary one is worst, on rows not seen."
+    return (
+        "The robust model is taken, but its gain where the ordinary one is worst cannot be told "
+        "from none on the rows judged."
+    )
+
+
+def _no_better_than_constant(pair: Comparison, kept: bool, floor: Audit) -> str | None:
+    """A warning if a constant guess is as good in every domain as the model that is used."""
+    used = pair.a if kept else pair.b
+    if np.any(used.domain_losses < floor.domain_losses):
+        return None
+    name = "ordinary model, which is kept," if kept else "robust model"
+    return (
+        f"A constant guess is as good as the {name} in every domain: with these features there is "
+        "nothing to learn."
+    )
+
+
+def floor_in_words(pair: Comparison, floor: Audit) -> str:
+    """What a constant guess loses on the same rows."""
+    k = int(np.argmax(floor.worst_mixture))
+    worst = f"at worst {short(floor.agnostic_loss)}"
+    if floor.worst_mixture[k] > 1 - 1e-9:
+        worst += f" ({str(floor.domain_names[k])!r})"
+    return (
+        f"A constant guess has the {floor.loss_title} {short(floor.pooled_loss)} on all rows, "
+        f"{worst}."
+    )
