@@ -45,7 +45,7 @@ def test_a_model_of_a_later_format_names_its_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = fit_table(shop(100), "bought", ["region"], gamma=0.1, drop=["spent"]).model
-    monkeypatch.setattr(models, "FORMAT", 2)
+    monkeypatch.setattr(models, "FORMAT", 3)
     monkeypatch.setattr(models, "__version__", "9.9")
     save_model(model, tmp_path / "new.joblib")
     monkeypatch.undo()

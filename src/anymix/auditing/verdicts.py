@@ -8,7 +8,7 @@ from anymix.auditing.comparisons import Comparison
 from anymix.auditing.findings import Audit
 from anymix.auditing.words import short
 
-__all__ = ["floor_in_words", "verdict"]
+__all__ = ["beside_in_words", "verdict"]
 
 
 def verdict(pair: Comparison, kept: bool, floor: Audit | None = None) -> str:
@@ -63,13 +63,31 @@ def _no_better_than_constant(pair: Comparison, kept: bool, floor: Audit) -> str 
     )
 
 
-def floor_in_words(pair: Comparison, floor: Audit) -> str:
-    """What a constant guess loses on the same rows."""
-    k = int(np.argmax(floor.worst_mixture))
-    worst = f"at worst {short(floor.agnostic_loss)}"
-    if floor.worst_mixture[k] > 1 - 1e-9:
-        worst += f" ({str(floor.domain_names[k])!r})"
+def beside_in_words(name: str, found: Audit) -> str:
+    """What another model loses on the same rows.
+
+    Parameters
+    ----------
+    name : str
+        The model, as the subject of a sentence.
+    found : Audit
+        Of that model.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from anymix import audit
+    >>> beside_in_words("a constant guess", audit([1, 0, 1, 1], [1, 1, 1, 1], ["a", "a", "b", "b"]))
+    "A constant guess has the 0-1 loss 0.2500 on all rows, at worst 0.5000 ('a')."
+    """
+    k = int(np.argmax(found.worst_mixture))
+    worst = f"at worst {short(found.agnostic_loss)}"
+    if found.worst_mixture[k] > 1 - 1e-9:
+        worst += f" ({str(found.domain_names[k])!r})"
     return (
-        f"A constant guess has the {floor.loss_title} {short(floor.pooled_loss)} on all rows, "
-        f"{worst}."
+        f"{name[0].upper()}{name[1:]} has the {found.loss_title} {short(found.pooled_loss)} on all "
+        f"rows, {worst}."
     )

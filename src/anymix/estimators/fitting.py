@@ -10,7 +10,7 @@ says which attributes a fitted estimator has.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from anymix.errors import finite_number
 from anymix.estimators.baselines import Baseline, baseline_losses
+from anymix.estimators.domain_features import Deviations, Kind
 from anymix.estimators.model import LinearModel
 from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
@@ -87,6 +88,26 @@ class LinearFit:
         model = LinearModel(coef, intercept, problem.classes)
         return LinearFit(model, solution, mixtures, baseline, problem.domain_names)
 
+    def with_deviations(self, kind: Kind, d: int) -> LinearFit:
+        """The same fit, with the coefficients of a wider X taken apart (`domain_features`).
+
+        Parameters
+        ----------
+        kind : str or None
+            "intercept" or "slopes"; None changes nothing.
+        d : int
+            How many of the columns fitted are features; the others are of the domains.
+
+        Returns
+        -------
+        LinearFit
+        """
+        if kind is None:
+            return self
+        coef = self.model.coef
+        deviations = Deviations(kind, coef[:, d:], self.domain_names)
+        return replace(self, model=replace(self.model, coef=coef[:, :d], deviations=deviations))
+
     @property
     def agnostic_loss(self) -> float:
         """max_{λ∈Λ} Σ_k λ_k (L_k − b_k)."""
@@ -110,6 +131,8 @@ class LinearFit:
             "history_": solution.history,
             "solution_": solution,
         }
+        if model.deviations is not None:
+            found["deviations_"] = model.deviations
         return found if regression else found | {"classes_": model.classes}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from anymix.estimators.baselines import Baseline
+from anymix.estimators.domain_features import Kind
 from anymix.estimators.fitting import LinearFit
 from anymix.estimators.ordinary import Anchor
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
@@ -59,6 +60,10 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
     anchor : "ordinary", array-like or None
         a in R(w − a): the model that R pulls to. "ordinary" is the one fitted to all rows alike,
         with a γ₀ of its own by cross-validation; or coefficients shaped as `coef_`; None is 0.
+    domain_features : "intercept", "slopes" or None
+        Whether the domain is a feature: its own intercept, or slopes as well, as penalised
+        deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
+        domain that was not fitted, are served by the shared part.
     schedule : "theory" or float
         Step sizes of the stochastic solvers; a number c is c/√T in a stage of T steps.
     norm : str
@@ -104,6 +109,9 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
         Upper and lower value of the objective; `certificate_.gap` is the proof.
     solution_ : Solution
         What the solver found; n_iter_ and history_ are parts of it.
+    deviations_ : Deviations
+        What the domains' scores differ by, with `domain_features` only: `.intercepts` (p, K) and
+        `.slopes(d)` (p, K, d).
 
     Examples
     --------
@@ -156,6 +164,10 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         t from 0 (ordinary training) to 1 (agnostic), as in AgnosticClassifier.
     anchor : "ordinary", array-like or None
         The model that R pulls to: the ordinary one, coefficients (d,), or None for 0.
+    domain_features : "intercept", "slopes" or None
+        Whether the domain is a feature: its own intercept, or slopes as well, as penalised
+        deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
+        domain that was not fitted, are served by the shared part.
     loss : str
         "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
     delta : float
@@ -212,6 +224,7 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         *,
         robustness: float = 1.0,
         anchor: Anchor = None,
+        domain_features: Kind = None,
         loss: str = "squared",
         delta: float = 1.0,
         schedule: Schedule = "theory",
@@ -234,6 +247,7 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
             tol,
             robustness=robustness,
             anchor=anchor,
+            domain_features=domain_features,
             schedule=schedule,
             norm=norm,
             prior=prior,

@@ -1,14 +1,20 @@
-"""What fitted linear estimators say of rows: scikit-learn's methods around `LinearModel`."""
+"""What fitted linear estimators say of rows: scikit-learn's methods around `LinearModel`.
+
+The domains of the rows matter only to a model fitted with `domain_features`; without them, or in a
+domain that was not fitted, the shared part of the model speaks.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from anymix.estimators.domain_features import Deviations
 from anymix.estimators.model import LinearModel
 
 Array = NDArray[np.float64]
@@ -22,26 +28,35 @@ class LinearClassifier(ClassifierMixin):
     coef_: Array
     intercept_: Any
     classes_: Any
+    deviations_: Deviations
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any, domains: Any = None) -> Array:
         """Scores z: (n,) for two classes, positive for `classes_[1]`; (n, K) for more."""
-        return self._model().scores(_checked(self, X))
+        return self._model().scores(_checked(self, X), domains)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, domains: Any = None) -> NDArray[Any]:
         """The most probable class of every row, (n,)."""
-        return self._model().predict(_checked(self, X))
+        return self._model().predict(_checked(self, X), domains)
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any, domains: Any = None) -> Array:
         """Probabilities of the classes, (n, K)."""
-        return self._model().predict_proba(_checked(self, X))
+        return self._model().predict_proba(_checked(self, X), domains)
 
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: Any, domains: Any = None) -> Array:
         """Logarithms of the probabilities, (n, K), without underflow."""
-        return self._model().predict_log_proba(_checked(self, X))
+        return self._model().predict_log_proba(_checked(self, X), domains)
+
+    def score(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, domains: Any = None
+    ) -> float:
+        """The accuracy."""
+        said = self.predict(X, domains)
+        return float(accuracy_score(y, said, sample_weight=sample_weight))
 
     def _model(self) -> LinearModel:
         check_is_fitted(self)
-        return LinearModel(self.coef_, self.intercept_, self.classes_)
+        deviations = getattr(self, "deviations_", None)
+        return LinearModel(self.coef_, self.intercept_, self.classes_, deviations)
 
 
 class LinearRegressor(RegressorMixin):
@@ -49,12 +64,21 @@ class LinearRegressor(RegressorMixin):
 
     coef_: Array
     intercept_: Any
+    deviations_: Deviations
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, domains: Any = None) -> Array:
         """⟨w, (x, 1)⟩ of every row, (n,)."""
         check_is_fitted(self)
-        model = LinearModel(self.coef_[None, :], np.array([self.intercept_]), None)
-        return model.scores(_checked(self, X))
+        deviations = getattr(self, "deviations_", None)
+        intercept = np.array([self.intercept_])
+        model = LinearModel(self.coef_[None, :], intercept, None, deviations)
+        return model.scores(_checked(self, X), domains)
+
+    def score(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, domains: Any = None
+    ) -> float:
+        """The share R² of the variance that is explained."""
+        return float(r2_score(y, self.predict(X, domains), sample_weight=sample_weight))
 
 
 def _checked(estimator: Any, X: Any) -> Any:

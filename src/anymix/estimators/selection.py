@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from anymix.errors import InputError
 from anymix.estimators.baselines import Baseline
 from anymix.estimators.choices import Choice, choose
+from anymix.estimators.domain_features import Kind, widened
 from anymix.estimators.fitting import Settings
 from anymix.estimators.guarding import RULES, NothingGained
 from anymix.estimators.linear import estimator_of
@@ -36,11 +37,17 @@ __all__ = ["AgnosticClassifierCV", "AgnosticRegressorCV"]
 class _Selecting(BaseEstimator):
     """What both estimators share: parameters, the search and the fit of the choice."""
 
+    n_features_in_: int
     coef_: Array
     intercept_: Any
     baseline_losses_: Array
     mixture_: Array
     __metadata_request__fit = {"domains": True}  # noqa: RUF012 - scikit-learn's way to say it
+    __metadata_request__predict = {"domains": True}  # noqa: RUF012
+    __metadata_request__predict_proba = {"domains": True}  # noqa: RUF012
+    __metadata_request__predict_log_proba = {"domains": True}  # noqa: RUF012
+    __metadata_request__decision_function = {"domains": True}  # noqa: RUF012
+    __metadata_request__score = {"domains": True}  # noqa: RUF012
 
     def __init__(
         self,
@@ -54,6 +61,7 @@ class _Selecting(BaseEstimator):
         baseline: Baseline = None,
         robustness: Iterable[float] = ROBUSTNESS,
         anchor: Anchor = "ordinary",
+        domain_features: Kind = None,
         repeats: int = 2,
         solver: str = "exact",
         tol: float = 1e-6,
@@ -72,6 +80,7 @@ class _Selecting(BaseEstimator):
         self.baseline = baseline
         self.robustness = robustness
         self.anchor = anchor
+        self.domain_features = domain_features
         self.repeats = repeats
         self.solver = solver
         self.tol = tol
@@ -102,7 +111,7 @@ class _Selecting(BaseEstimator):
         self
         """
         self._check()
-        rows = self._read(X, y, domains, sample_weight)
+        rows = widened(self._read(X, y, domains, sample_weight), self.domain_features)
         choice = choose(rows, self._repeats(rows), self._plan(rows), self._settings(), self.rule)
         self._keep(choice, rows.names)
         if choice.is_ordinary and len(choice.found.candidates) > 1:
@@ -149,8 +158,13 @@ class _Selecting(BaseEstimator):
         self.best_index_ = choice.index
         self.robustness_, self.gamma_, self.mu_, self.max_skewness_ = choice.candidate
         self.frontier_: Frontier = choice.frontier
-        self.ordinary_ = estimator_of(choice.ordinary, found.candidates[0].gamma)
-        self.__dict__.update(choice.fit.attributes(), validation_losses_=None)
+        ordinary, chosen = (
+            fit.with_deviations(self.domain_features, self.n_features_in_)
+            for fit in (choice.ordinary, choice.fit)
+        )
+        self.ordinary_ = estimator_of(ordinary, found.candidates[0].gamma)
+        self.__dict__.pop("deviations_", None)  # of an earlier fit
+        self.__dict__.update(chosen.attributes(), validation_losses_=None)
         columns = zip(Candidate._fields, zip(*found.candidates, strict=True), strict=True)
         self.cv_results_: dict[str, Any] = {
             **{f"param_{name}": _column(values) for name, values in columns},
@@ -220,6 +234,10 @@ class AgnosticClassifierCV(LinearClassifier, _Selecting):
         anchor=None and rule="min" is the purely agnostic learner with a tuned γ.
     anchor : "ordinary", array-like or None
         a, the model that R pulls to: the ordinary one, coefficients given, or None for 0.
+    domain_features : "intercept", "slopes" or None
+        Whether the domain is a feature: its own intercept, or slopes as well, as penalised
+        deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
+        domain that was not fitted, are served by the shared part.
     repeats : int
         How often the rows are dealt out anew to `cv` folds.
     solver : str
@@ -311,6 +329,10 @@ class AgnosticRegressorCV(LinearRegressor, _Selecting):
         anchor=None and rule="min" is the purely agnostic learner with a tuned γ.
     anchor : "ordinary", array-like or None
         a, the model that R pulls to: the ordinary one, coefficients given, or None for 0.
+    domain_features : "intercept", "slopes" or None
+        Whether the domain is a feature: its own intercept, or slopes as well, as penalised
+        deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
+        domain that was not fitted, are served by the shared part.
     repeats : int
         How often the rows are dealt out anew to `cv` folds.
     solver : str
@@ -345,7 +367,7 @@ class AgnosticRegressorCV(LinearRegressor, _Selecting):
     >>> X = rng.normal(size=(340, 8))
     >>> y = np.where(shop == "a", X[:, 0], X[:, 1]) + rng.normal(size=340)
     >>> AgnosticRegressorCV().fit(X, y, domains=shop).robustness_
-    0.5
+    1.0
     """
 
     def __init__(
@@ -362,6 +384,7 @@ class AgnosticRegressorCV(LinearRegressor, _Selecting):
         baseline: Baseline = None,
         robustness: Iterable[float] = ROBUSTNESS,
         anchor: Anchor = "ordinary",
+        domain_features: Kind = None,
         repeats: int = 2,
         solver: str = "exact",
         tol: float = 1e-6,
@@ -381,6 +404,7 @@ class AgnosticRegressorCV(LinearRegressor, _Selecting):
             baseline=baseline,
             robustness=robustness,
             anchor=anchor,
+            domain_features=domain_features,
             repeats=repeats,
             solver=solver,
             tol=tol,

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from anymix.errors import InputError, finite_number
 from anymix.estimators.baselines import Baseline
+from anymix.estimators.domain_features import Kind, widened
 from anymix.estimators.fitting import Settings, fit_problem
 from anymix.estimators.ordinary import Anchor, anchor_of
 from anymix.estimators.overfitting import ADVICE, OverfitWarning, overfit_message
@@ -37,6 +38,7 @@ __all__ = ["AgnosticLinear"]
 class AgnosticLinear(BaseEstimator):
     """What AgnosticClassifier and AgnosticRegressor share: the parameters, and `fit`."""
 
+    n_features_in_: int
     coef_: Array
     intercept_: Any  # (scores,), or a number in regression
     mixture_: Array
@@ -49,6 +51,11 @@ class AgnosticLinear(BaseEstimator):
     history_: list[dict[str, Any]]
     solution_: Solution
     __metadata_request__fit = {"domains": True}  # noqa: RUF012 - scikit-learn's way to say it
+    __metadata_request__predict = {"domains": True}  # noqa: RUF012
+    __metadata_request__predict_proba = {"domains": True}  # noqa: RUF012
+    __metadata_request__predict_log_proba = {"domains": True}  # noqa: RUF012
+    __metadata_request__decision_function = {"domains": True}  # noqa: RUF012
+    __metadata_request__score = {"domains": True}  # noqa: RUF012
 
     def __init__(
         self,
@@ -62,6 +69,7 @@ class AgnosticLinear(BaseEstimator):
         *,
         robustness: float = 1.0,
         anchor: Anchor = None,
+        domain_features: Kind = None,
         schedule: Schedule = "theory",
         norm: str = "squared",
         prior: DirichletPrior | None = None,
@@ -81,6 +89,7 @@ class AgnosticLinear(BaseEstimator):
         self.tol = tol
         self.robustness = robustness
         self.anchor = anchor
+        self.domain_features = domain_features
         self.schedule = schedule
         self.norm = norm
         self.prior = prior
@@ -112,13 +121,15 @@ class AgnosticLinear(BaseEstimator):
         -------
         self
         """
-        rows = self._read(X, y, domains, sample_weight)
+        rows = widened(self._read(X, y, domains, sample_weight), self.domain_features)
         fitted, held = self._parts(rows)
         problem = rows.to_fit(fitted, "the data" if held is None else "the rows fitted")
         if held is not None:
             rows.check_domains(held, "the rows held out")
         settings = replace(self._settings(), anchor=self._anchor(rows, fitted))
         found = fit_problem(problem, settings, start=self._start(problem), solver=self._solver())
+        found = found.with_deviations(self.domain_features, self.n_features_in_)
+        self.__dict__.pop("deviations_", None)  # of an earlier fit
         self.__dict__.update(found.attributes())
         w = found.solution.w
         self.validation_losses_ = None if held is None else rows.to_judge(held).losses(w)

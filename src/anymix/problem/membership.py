@@ -37,6 +37,9 @@ class Domains(Protocol):
     def shares(self, p: int, weight: Array | None) -> tuple[Array, sparse.csc_array]:
         """Sizes m (p,) and shares a (p, n) of the rows in the domains' means."""
 
+    def indicators(self, p: int) -> sparse.csr_array:
+        """1 where a row is in a domain, (n, p)."""
+
 
 @dataclass(frozen=True, eq=False)
 class OneDomain:
@@ -70,6 +73,10 @@ class OneDomain:
         """Sizes m (p,) and shares a (p, n) of the rows in the domains' means."""
         membership = one_each(self.codes, p)
         return shares(membership, membership.data if weight is None else weight)
+
+    def indicators(self, p: int) -> sparse.csr_array:
+        """1 where a row is in a domain, (n, p)."""
+        return sparse.csr_array(one_each(self.codes, p).T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +112,10 @@ class ManyDomains:
         if weight is not None:
             data = data * np.repeat(weight, np.diff(self.matrix.indptr))
         return shares(self.matrix, data)
+
+    def indicators(self, p: int) -> sparse.csr_array:
+        """1 where a row is in a domain, (n, p)."""
+        return sparse.csr_array((self.matrix.T > 0).astype(np.float64))
 
 
 def domains_of(domains: Any, n: int) -> tuple[NDArray[Any], Domains]:

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from anymix.auditing import Audit, Comparison, audit, compare
 from anymix.auditing.verdicts import verdict
 from anymix.estimators.choices import Choice, fit_candidates, fit_choice
-from anymix.estimators.fitting import LinearFit, Settings
+from anymix.estimators.domain_features import Kind, widened
+from anymix.estimators.fitting import LinearFit, Settings, fit_problem
+from anymix.estimators.ordinary import GAMMAS, ordinary_model
 from anymix.estimators.overfitting import overfit_message
 from anymix.estimators.searching import (
     ROBUST_GAMMAS,
@@ -38,6 +40,7 @@ Array = NDArray[np.float64]
 __all__ = ["TableFit", "fit_table"]
 
 ROWS_TO_CHOOSE = 10_000  # rows by which models are chosen, about
+CONSTANT, WITHOUT = "a constant guess", "the ordinary model without the domain"
 FOLDS, REPEATS = 5, 2  # of the choice: the model saved is chosen by both repeats, others by one
 
 
@@ -55,8 +58,9 @@ class TableFit:
     audits : dict
         {"ordinary": Audit, "robust": Audit}, of rows that the models judged had not seen. Where
         the ordinary model is kept, "robust" is the best of the robust ones, which was not taken.
-    floor : Audit
-        The same of a constant guess: the mean, or the shares of the classes, of the rows fitted.
+    beside : dict
+        {"a constant guess": Audit}, of the mean, or the shares of the classes, of the rows fitted;
+        and, where the domain is a feature, {"the ordinary model without the domain": Audit}.
     judged_on : str
         Which rows those are.
     notes : list of str
@@ -76,7 +80,7 @@ class TableFit:
     model: TableModel
     choice: Choice
     audits: dict[str, Audit]
-    floor: Audit
+    beside: dict[str, Audit]
     judged_on: str
     notes: list[str]
 
@@ -104,7 +108,7 @@ class TableFit:
     @property
     def verdict(self) -> str:
         """The first thing to say: who gains and who pays how much, or that there is no gain."""
-        return verdict(self.comparison, self.choice.is_ordinary, self.floor)
+        return verdict(self.comparison, self.choice.is_ordinary, self.beside[CONSTANT])
 
 
 def fit_table(
@@ -115,6 +119,7 @@ def fit_table(
     mixtures: Mixtures = "simplex",
     gamma: float | None = None,
     robustness: float | None = None,
+    use_domain: Kind = None,
     task: str = "auto",
     drop: Sequence[str] = (),
     min_rows: int = 1,
@@ -149,6 +154,9 @@ def fit_table(
         ½‖w − a‖² for the robust ones, a being the ordinary model.
     robustness : float or None
         t from 0 (the ordinary model) to 1 (all of Λ); None chooses it.
+    use_domain : "intercept", "slopes" or None
+        Make the domain a feature of both models, as `domain_features` of AgnosticClassifier; the
+        domains' columns are then needed to predict.
     task : str
         "classify", "regress" or "auto": strings and up to ten whole numbers are classes.
     drop : sequence of str
@@ -189,24 +197,56 @@ def fit_table(
         table.follow_with(test)
     del frame, test  # the table lets go of them when it can
     check_splits(table.rows, table.splits)
-    plan = _plan(target_mixtures(mixtures, None, sizes, names), gamma, robustness)
-    settings = Settings(plan.mixtures)
-    said, last = _judged(table, plan, settings, robustness, progress)
+    asked = _Asked(target_mixtures(mixtures, None, sizes, names), gamma, robustness, use_domain)
+    said, last = _judged(table, asked, progress)
     progress("the model of all rows")
-    features, choice, warning = _of_all_rows(table, last, plan, settings, robustness)
+    features, choice, warning = _of_all_rows(table, last, asked)
     said["robust"] = said.pop("best robust" if choice.is_ordinary else "chosen")
-    audits = _audits(table, said, plan.mixtures)
-    model = TableModel(features, choice.fit, choice.candidate.gamma, table.target, table.domains)
+    audits = _audits(table, said, asked.mixtures)
+    beside = {name: audits.pop(name) for name in (CONSTANT, WITHOUT) if name in audits}
+    model = TableModel(
+        features,
+        choice.fit.with_deviations(use_domain, len(features.titles)),
+        choice.candidate.gamma,
+        table.target,
+        table.domains,
+        tuple(table.merged),
+    )
     notes = table.notes + ([warning] if warning else [])
-    return TableFit(model, choice, audits, audits.pop("constant"), table.judged_on, notes)
+    return TableFit(model, choice, audits, beside, table.judged_on, notes)
 
 
-def _plan(mixtures: MixtureSet, gamma: float | None, robustness: float | None) -> Plan:
-    """What to try: a γ or a t that is given is the only one."""
-    t = ROBUSTNESS if robustness is None else (robustness,)
-    if gamma is None:
-        return Plan(candidates_of(t, ROBUST_GAMMAS), mixtures)
-    return Plan(candidates_of(t, (gamma,)), mixtures, anchor=None, ordinary_gammas=(gamma,))
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What the models are to be: Λ, and γ, t and the use of the domain if they are given."""
+
+    mixtures: MixtureSet
+    gamma: float | None
+    robustness: float | None
+    use_domain: Kind
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(self.mixtures)
+
+    @property
+    def plan(self) -> Plan:
+        """What to try: a γ or a t that is given is the only one."""
+        t = ROBUSTNESS if self.robustness is None else (self.robustness,)
+        if self.gamma is None:
+            return Plan(candidates_of(t, ROBUST_GAMMAS), self.mixtures)
+        return Plan(
+            candidates_of(t, (self.gamma,)),
+            self.mixtures,
+            anchor=None,
+            ordinary_gammas=(self.gamma,),
+        )
+
+    def place(self, found: Found) -> int:
+        """The place of the candidate to take: the guard's, or the best of the t that is given."""
+        if self.robustness is None:
+            return found.held_out.choose("guard")
+        return 0 if self.robustness == 0 else 1 + int(np.argmin(found.held_out.value[1:]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,16 +256,11 @@ class _Fitted:
     rows: Rows  # all of them, with X
     features: Features
     found: Found
-    index: int
-    warning: str | None  # if the model rests on few rows
+    index: int  # of the candidate chosen
 
 
 def _judged(
-    table: Table,
-    plan: Plan,
-    settings: Settings,
-    robustness: float | None,
-    progress: Callable[[str], None],
+    table: Table, asked: _Asked, progress: Callable[[str], None]
 ) -> tuple[dict[str, list[Array]], _Fitted]:
     """What the models say of the rows held out, and the last part that was fitted."""
     said: dict[str, list[Array]] = {}
@@ -233,59 +268,78 @@ def _judged(
         progress(f"choosing and fitting, part {number} of {len(table.splits)}")
         fitted = None  # lets go of the last part's X before the next is made
         features = table.learnt_from(part)
-        rows = table.with_numbers(features)
+        narrow = table.with_numbers(features)
         if not table.is_kept:
             table.let_go()
+        rows = widened(narrow, asked.use_domain)
         repeats = REPEATS if len(table.splits) == 1 else 1
-        found, index = _searched(rows, part, plan, robustness, repeats)
-        fitted = _Fitted(rows, features, found, index, None)
-        problem = rows.to_fit(part)
-        bold = 1 + int(np.argmin(found.held_out.value[1:]))
-        fits = fit_candidates(rows, problem.merged(), found, {index, bold}, plan, settings)
-        names = {"ordinary": 0, "chosen": index, "best robust": bold}
-        X = take(rows.X, held_out)
-        for name, place in names.items():
-            said.setdefault(name, []).append(_said(fits[place], X))
-        said.setdefault("constant", []).append(_constant(rows, part, X.shape[0]))
-        del rows, X
+        found = _searched(rows, part, asked.plan, repeats)
+        fitted = _Fitted(rows, features, found, asked.place(found))
+        for name, values in _part_said(fitted, part, held_out, asked).items():
+            said.setdefault(name, []).append(values)
+        if asked.use_domain is not None:
+            said.setdefault(WITHOUT, []).append(_without_domain(narrow, part, held_out, asked))
+        del rows, narrow
     assert fitted is not None  # there is a part
     return said, fitted
 
 
-def _searched(
-    rows: Rows, part: Part, plan: Plan, robustness: float | None, repeats: int
-) -> tuple[Found, int]:
-    """The candidates judged on held-out rows of (a sample of) a part, and the place of the best."""
+def _part_said(fitted: _Fitted, part: Part, held_out: Part, asked: _Asked) -> dict[str, Array]:
+    """What the models of one part say of the rows that it holds out."""
+    rows, found = fitted.rows, fitted.found
+    bold = 1 + int(np.argmin(found.held_out.value[1:]))
+    places = {"ordinary": 0, "chosen": fitted.index, "best robust": bold}
+    problem = rows.to_fit(part).merged()
+    wanted = places.values()
+    fits = fit_candidates(rows, problem, found, wanted, asked.plan, asked.settings)
+    X = take(rows.X, held_out)
+    said = {name: _said(fits[place], X) for name, place in places.items()}
+    return said | {CONSTANT: _constant(rows, part, X.shape[0])}
+
+
+def _without_domain(rows: Rows, part: Part, held_out: Part, asked: _Asked) -> Array:
+    """What the ordinary model says that may not use the domain."""
+    few = _sampled(rows, part)
+    gammas = GAMMAS if asked.gamma is None else (asked.gamma,)
+    gamma, solution = ordinary_model(few, gammas=gammas, tol=1e-4)
+    settings = replace(asked.settings, gamma=gamma, robustness=0.0)
+    found = fit_problem(rows.to_fit(part), settings, start=solution)
+    return _said(found, take(rows.X, held_out))
+
+
+def _sampled(rows: Rows, part: Part) -> Rows:
+    """The rows of a part, or if they are many a fair sample, by which models are chosen."""
     few = rows.take(sample(rows, ROWS_TO_CHOOSE, np.random.default_rng(0), part))
-    few = replace(few, X=dense_if_small(few.X))
+    return replace(few, X=dense_if_small(few.X))
+
+
+def _searched(rows: Rows, part: Part, plan: Plan, repeats: int) -> Found:
+    """The candidates judged on held-out rows of (a sample of) a part."""
+    few = _sampled(rows, part)
     deals = [
         list(deal(sorted_rows(few, np.random.default_rng(i) if i else None), FOLDS))
         for i in range(repeats)
     ]
     check_splits(few, deals[0])
-    found = search(few, deals, plan)
-    if robustness is None:
-        return found, found.held_out.choose("guard")
-    return found, 0 if robustness == 0 else 1 + int(np.argmin(found.held_out.value[1:]))
+    return search(few, deals, plan)
 
 
-def _of_all_rows(
-    table: Table, last: _Fitted, plan: Plan, settings: Settings, robustness: float | None
-) -> tuple[Features, Choice, str | None]:
+def _of_all_rows(table: Table, last: _Fitted, asked: _Asked) -> tuple[Features, Choice, str | None]:
     """The model of all rows of the table, and a warning if it rests on few of them."""
-    rows, features, everything = last.rows, last.features, slice(0, table.n)
-    found, index = last.found, last.index
-    if table.is_kept and not table.has_test:
+    rows, features, found, index = last.rows, last.features, last.found, last.index
+    everything = slice(0, table.n)
+    if table.is_kept:
         features = table.features
-        rows = table.with_numbers(features)
+        rows = widened(table.with_numbers(features), asked.use_domain)
     if len(table.splits) > 1:
-        found, index = _searched(rows, everything, plan, robustness, REPEATS)
+        found = _searched(rows, everything, asked.plan, REPEATS)
+        index = asked.place(found)
     whole = rows.take(everything) if table.has_test else rows
-    choice = fit_choice(whole, found, index, plan, settings)
-    warning = overfit_message(
-        whole.to_fit(), choice.fit.solution, choice.candidate.gamma, "squared"
-    )
-    return features, choice, None if len(found.candidates) > 2 else warning
+    choice = fit_choice(whole, found, index, asked.plan, asked.settings)
+    if asked.gamma is None:  # chosen by rows held out, which would have told
+        return features, choice, None
+    solution = choice.fit.solution
+    return features, choice, overfit_message(whole.to_fit(), solution, asked.gamma, "squared")
 
 
 def _said(found: LinearFit, X: Any) -> Array:
@@ -308,7 +362,7 @@ def _audits(
     """What was said of the rows held out, against what is true."""
     held = [np.arange(len(table.rows))[part] for _, part in table.splits]
     judged = np.concatenate(held)
-    shown = ("ordinary", "robust", "constant")
+    shown = [name for name in ("ordinary", "robust", CONSTANT, WITHOUT) if name in said]
     return {k: _audit(table.rows, np.concatenate(said[k]), judged, mixtures) for k in shown}
 
 

@@ -13,8 +13,9 @@ from anymix import __version__
 from anymix.errors import InputError
 from anymix.estimators.fitting import LinearFit
 from anymix.files import write_whole
-from anymix.tables.columns import Category, Features
+from anymix.tables.columns import OTHER, Category, Features
 from anymix.tables.frames import pandas_frame
+from anymix.tables.labels import domain_codes
 
 if TYPE_CHECKING:
     from anymix.estimators.linear import AgnosticClassifier, AgnosticRegressor
@@ -23,7 +24,7 @@ Array = NDArray[np.float64]
 
 __all__ = ["TableModel", "load_model", "save_model"]
 
-FORMAT = 1  # of saved models; raise it when an older version could not read them
+FORMAT = 2  # of saved models; raise it when an older version could not read them
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,8 @@ class TableModel:
         The column that is predicted.
     domains : tuple of str
         The columns that made the domains.
+    small : tuple of str
+        The domains that were put together for want of rows.
 
     Examples
     --------
@@ -58,6 +61,12 @@ class TableModel:
     gamma: float
     target: str
     domains: tuple[str, ...]
+    small: tuple[str, ...] = ()
+
+    @property
+    def uses_domain(self) -> bool:
+        """Whether the domain is a feature."""
+        return self.fit.model.deviations is not None
 
     @property
     def classes(self) -> NDArray[Any] | None:
@@ -74,7 +83,7 @@ class TableModel:
     @property
     def columns(self) -> list[str]:
         """Names of the columns that a frame must have to be predicted."""
-        return [c.name for c in self.features.columns]
+        return [c.name for c in self.features.columns] + (self.uses_domain * [*self.domains])
 
     @property
     def categories(self) -> list[str]:
@@ -83,11 +92,22 @@ class TableModel:
 
     def predict(self, frame: Any) -> NDArray[Any]:
         """The most probable class or the value of every row, (n,)."""
-        return self.fit.model.predict(self.features.transform(pandas_frame(frame)))
+        return self.fit.model.predict(*self._read(frame))
 
     def predict_proba(self, frame: Any) -> Array:
         """Probabilities of the classes, (n, K)."""
-        return self.fit.model.predict_proba(self.features.transform(pandas_frame(frame)))
+        return self.fit.model.predict_proba(*self._read(frame))
+
+    def _read(self, frame: Any) -> tuple[Any, NDArray[Any] | None]:
+        """X, and the domains of the rows if they are a feature."""
+        table = pandas_frame(frame)
+        X = self.features.transform(table)
+        if not self.uses_domain:
+            return X, None
+        names, codes = domain_codes(table, self.domains)
+        small = set(self.small)
+        read = [OTHER if str(name) in small else str(name) for name in names.tolist()]
+        return X, np.array(read, dtype=object)[codes]
 
     def __getstate__(self) -> dict[str, Any]:
         return {"format": FORMAT, "version": __version__, **vars(self)}
