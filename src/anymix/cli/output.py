@@ -67,6 +67,8 @@ def print_result(
     training: dict[str, Any],
     shown: bool,
     as_json: bool,
+    verdict: str = "",
+    beside: Mapping[str, Any] | None = None,
 ) -> None:
     """Print what a command found: tables and sentences, JSON, or nothing.
 
@@ -84,20 +86,46 @@ def print_result(
         Whether to print tables and sentences, for people.
     as_json : bool
         Whether to print JSON, for machines.
+    verdict : str
+        What to say before all else.
+    beside : mapping of str to Audit, optional
+        Other models on the same rows, each worth a sentence.
     """
+    others = beside or {}
     if as_json:
-        print_json(found.to_dict() | training | {"files": files, "notes": notes}, allow_nan=False)
-    if not shown:
-        return
+        more: dict[str, Any] = {"verdict": verdict} if verdict else {}
+        more |= {"beside": {k: v.to_dict() for k, v in others.items()}} if others else {}
+        result = found.to_dict() | training | more | {"files": files, "notes": notes}
+        print_json(result, allow_nan=False)
+    if shown:
+        _print_sentences(found, files, notes, training, verdict, others)
+
+
+def _print_sentences(
+    found: Any,
+    files: Mapping[str, str | None],
+    notes: list[str],
+    training: Mapping[str, Any],
+    verdict: str,
+    beside: Mapping[str, Any],
+) -> None:
     console = Console(highlight=False)
+    if verdict:
+        console.print(verdict, style="bold", markup=False)
     console.print(found)
     console.print(found.summary(), markup=False)
+    if beside:
+        from anymix.auditing.verdicts import beside_in_words
+
+        for name, audit in beside.items():
+            console.print(beside_in_words(name, audit), markup=False)
     if training:
         proof = training["certificate"]
         console.print(
-            f"Certificate (γ = {training['gamma']:.3g}): on the rows fitted no model of this kind "
-            f"has an objective below {proof['lower']:.6f}; this one has {proof['upper']:.6f} "
-            f"(gap {proof['gap']:.1e})."
+            f"Certificate (robustness t = {training['robustness']:.3g}, γ = "
+            f"{training['gamma']:.3g}): on the rows fitted no model of this kind has an objective "
+            f"below {proof['lower']:.6f}; this one has {proof['upper']:.6f} (gap "
+            f"{proof['gap']:.1e})."
         )
     for note in notes:
         console.print(f"Note: {note}", markup=False)
@@ -106,17 +134,21 @@ def print_result(
         console.print(f"{name.capitalize()}: {shown_path}", soft_wrap=True, markup=False)
 
 
-def as_training(solution: Any, gamma: float) -> dict[str, Any]:
-    """What is said of a fitted model: γ, λ and the certificate."""
+def as_training(solution: Any, robustness: float, gamma: float, frontier: Any) -> dict[str, Any]:
+    """What is said of a fitted model: t, γ, λ, the certificate and the frontier."""
     proof = solution.certificate
     return {
+        "robustness": robustness,
         "gamma": gamma,
         "training_mixture": solution.mixture.tolist(),
         "certificate": {"lower": proof.lower, "upper": proof.upper, "gap": proof.gap},
+        "frontier": frontier.to_frame().to_dict("records"),
     }
 
 
-def write_report(path: Path, audits: Any, title: str, solution: Any, notes: list[str]) -> str:
+def write_report(
+    path: Path, audits: Any, title: str, solution: Any, notes: list[str], **more: Any
+) -> str:
     """Write the HTML page, and give its path as it is printed.
 
     Parameters
@@ -131,6 +163,8 @@ def write_report(path: Path, audits: Any, title: str, solution: Any, notes: list
         The solution whose certificate and history are shown; None without one.
     notes : list of str
         What else there is to say.
+    **more
+        Other arguments of `report`: frontier, verdict, beside.
 
     Returns
     -------
@@ -138,9 +172,9 @@ def write_report(path: Path, audits: Any, title: str, solution: Any, notes: list
     """
     from anymix.reporting import report
 
-    training = {}
+    training: dict[str, Any] = dict(more)
     if solution is not None:
-        training = {
+        training |= {
             "certificate": solution.certificate,
             "history": solution.history,
             "mixture": solution.mixture,

@@ -71,6 +71,7 @@ def _predicted(
     features, levels = model.columns, model.categories
     twice = bool(set(copied) & set(features))  # to be learnt from, and to be copied as written
     text = [] if twice else copied
+    levels = [*levels, *(model.domains if model.uses_domain else ())]
     frame = read_table(table, encoding=encoding, keep=features, strings=levels, text=text)
     kept = read_table(table, encoding=encoding, text=copied) if twice else frame
     return predict_table(model, frame, copied, kept)
