@@ -23,7 +23,8 @@ def test_compas_by_default(cache: Path) -> None:
     assert "ProPublica" in data.citation
     assert data.X.shape == (5411, 9)
     assert data.X_test.shape == (1803, 9)
-    assert (data.X.dtype, data.y.dtype) == (np.float64, np.int64)
+    assert data.X.dtype == np.float64
+    assert data.y.dtype == np.int64
     assert len(data.feature_names) == 9
     races = {"African-American", "Caucasian", "Hispanic", "Other"}
     assert set(data.domains) == set(data.domains_test) == races

@@ -25,7 +25,8 @@ def test_german_by_default(cache: Path) -> None:
     assert "Hofmann" in data.citation
     assert data.X.shape == (750, 56)
     assert data.X_test.shape == (250, 56)
-    assert (data.X.dtype, data.y.dtype) == (np.float64, np.int64)
+    assert data.X.dtype == np.float64
+    assert data.y.dtype == np.int64
     assert sum(data.y) + sum(data.y_test) == 300
     assert len({name.partition("=")[0] for name in data.feature_names}) == 18
     assert set(data.domains) == set(data.domains_test)
