@@ -218,7 +218,7 @@ def _mixture(
         warnings.filterwarnings("ignore", module=r"fairlearn\.")
         reduction.fit(X, y, sensitive_features=d)
     used = [(w, m) for w, m in zip(reduction.weights_, reduction.predictors_, strict=True) if w]
-    return np.sum([w * np.asarray(m.predict(X_test)) for w, m in used], axis=0)
+    return np.asarray(np.sum([w * np.asarray(m.predict(X_test)) for w, m in used], axis=0))
 
 
 # GroupDRO, with torch ----------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def group_dro(kind: str) -> Method:
 
 
 def _linear(kind: str, X: Array, w: Array) -> Array:
-    z = X @ w[:-1] + w[-1]
+    z = np.asarray(X @ w[:-1] + w[-1])
     return 1 / (1 + np.exp(-np.clip(z, -50, 50))) if kind == "classification" else z
 
 

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from anymix import datasets
 from anymix.files import write_whole
@@ -142,10 +142,10 @@ def _words(column: pd.Series[Any]) -> Strings:
 
 
 def _one_hot(words: Strings, levels: Strings) -> Array:
-    return (words[:, None] == levels).astype(np.float64)
+    return np.asarray(words[:, None] == levels, dtype=np.float64)
 
 
-def merge_rare(domains: Sequence[Any] | NDArray[Any], least: int) -> Strings:
+def merge_rare(domains: ArrayLike, least: int) -> Strings:
     """Domains of fewer rows than `least` become "other", with the next smallest if that is rare."""
     names, inverse, sizes = np.unique(
         np.asarray(domains).astype(str), return_inverse=True, return_counts=True
