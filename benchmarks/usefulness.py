@@ -15,7 +15,7 @@ judged on the test rows by its log loss, or by its squared error in units of the
   ordinary model is worst. That domain was chosen by its losses on these same rows, part of which
   is bad luck, so this column flatters every method that differs from the ordinary one.
 - *accuracy* is the least over the domains, and the pooled one; a regression has none.
-- *seconds* are for one split: learning with all tuning, and predicting.
+- *seconds* of one processor for one split: learning with all tuning, and predicting.
 
 After ± stands a standard error: the standard deviation over the splits of the same difference in
 one split (the domains fixed as above), divided by the square root of the number of splits. Both
@@ -69,7 +69,7 @@ def judge(table: str, seed: int, method: str) -> Record:
     rows = split(load(table), seed)
     record: Record = {"table": table, "split": seed, "method": method, "kind": rows.kind}
     learn = METHODS[rows.kind][method]
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
@@ -79,7 +79,7 @@ def judge(table: str, seed: int, method: str) -> Record:
         return record | {"error": NOT_INSTALLED}
     except Exception as error:  # one method's failure is a result, not the end of a long run
         return record | {"error": f"{type(error).__name__}: {error}"}
-    record["seconds"] = time.perf_counter() - start
+    record["seconds"] = time.process_time() - start
     record["warnings"] = sorted({str(one.message) for one in caught})
     classify = rows.kind == "classification"
     losses = (log_loss if classify else squared_error)(rows.y_test, answers)
