@@ -16,7 +16,9 @@ import pytest
 from data_server import Server
 
 from anymix.datasets.adult import ADULT
+from anymix.datasets.compas import COMPAS
 from anymix.datasets.fashion import FASHION
+from anymix.datasets.german import GERMAN
 from anymix.datasets.sources import read_files
 
 
@@ -64,7 +66,8 @@ def registry_cache(tmp_path_factory: pytest.TempPathFactory, refusing: str) -> P
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANYMIX_DATA", str(folder))
         patch.setenv("ANYMIX_ALLOW_APT", "1")
-        read_files(replace(ADULT, address=refusing), progress=False)
+        for origin in (ADULT, COMPAS, GERMAN):
+            read_files(replace(origin, address=refusing), progress=False)
         fashion = FASHION
         if shutil.which("apt-get"):
             fashion = replace(fashion, address=refusing)

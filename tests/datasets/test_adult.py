@@ -80,20 +80,20 @@ def test_adult_unknown_is_a_level(cache: Path) -> None:
     assert unknown == {"workclass", "occupation", "native-country"}
 
 
-def test_levels_unseen_in_training_are_zeros() -> None:
-    train: adult_file._Table = {"c": np.array(["a", "b"]), "age": np.array([1.0, 2.0])}
-    test: adult_file._Table = {"c": np.array(["long name", "b"]), "age": np.array([3.0, 4.0])}
-    levels = adult_file._levels(train, ("c", "age"))
-    np.testing.assert_array_equal(adult_file._one_hot(test, levels), [[0, 0, 3], [0, 1, 4]])
-    assert adult_file._one_hot_names(levels) == ("c=a", "c=b", "age")
-
-
 def test_adult_by_any_column(cache: Path) -> None:
     data = datasets.load_adult(domain="sex")
     assert set(data.domains) == set(data.domains_test) == {"Female", "Male"}
     columns = {name.partition("=")[0] for name in data.feature_names}
     assert columns == set(adult_file._CATEGORICAL) - {"sex"}
     assert len(set(datasets.load_adult(domain="education").domains)) == 16
+
+
+def test_adult_by_sex_and_race(cache: Path, adult: dict[str, bytes]) -> None:
+    data = datasets.load_adult(domain="sex-race")
+    assert data.domains.tolist() == [f"{r['sex']}, {r['race']}" for r in rows(adult["adult.data"])]
+    assert len(set(data.domains)) == len(set(data.domains_test)) == 10
+    columns = {name.partition("=")[0] for name in data.feature_names}
+    assert columns == set(adult_file._CATEGORICAL) - {"sex", "race"}
 
 
 def test_adult_leaves_out_what_tells_the_domain(cache: Path) -> None:
@@ -134,6 +134,7 @@ def test_adult_as_frame_without_pandas(cache: Path, monkeypatch: pytest.MonkeyPa
         ({"features": "numeric"}, "features is 'numeric'"),
         ({"domain": "age"}, "domain is 'age'.*'sex'"),
         ({"domain": None}, "domain is None"),
+        ({"domain": ["sex", "race"]}, "domain is .'sex', 'race'.; use one of"),
         ({"drop": ("income",)}, "drop holds 'income'"),
         ({"drop": "seks"}, "drop holds 'seks'"),
         ({"drop": adult_file._CATEGORICAL}, "drop leaves no column"),

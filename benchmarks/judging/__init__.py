@@ -1,0 +1,1 @@
+"""Tables and methods with which `usefulness.py` judges models on rows not seen."""
