@@ -16,7 +16,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path
 
 def test_demo_is_better_on_the_worst_mixture_and_says_what_it_costs(demo: Any) -> None:
     result, _ = demo
-    uniform, agnostic = result["audits"]["uniform"], result["audits"]["agnostic"]
+    uniform, agnostic = result["audits"]["uniform"], result["audits"]["robust"]
     assert [row["domain"] for row in uniform["domains"]] == ["doctorate", "non-doctorate"]
     assert [row["rows"] for row in uniform["domains"]] == [181, 16_100]
     assert result["gain"] == pytest.approx(uniform["agnostic_loss"] - agnostic["agnostic_loss"])

@@ -21,7 +21,7 @@ def test_fit_prints_what_the_library_finds(people: Path, tmp_path: Path) -> None
     shown = run(*words, "--report", tmp_path / "page.html")
     lines = [line.split() for line in shown.splitlines()]
     for k, name in enumerate(("north", "south")):
-        losses = [found.audits[m].domain_losses[k] for m in ("ordinary", "agnostic")]
+        losses = [found.audits[m].domain_losses[k] for m in ("ordinary", "robust")]
         row = next(line for line in lines if line[:1] == [name])
         assert row[2:4] == [f"{loss:.4f}" for loss in losses]
     assert shown.rstrip().endswith(f"Report: {tmp_path / 'page.html'}")
@@ -70,7 +70,7 @@ def test_fit_judges_on_a_test_file(people: Path, tmp_path: Path) -> None:
     words = ("fit", people, "-t", "income", "-d", "region", "--gamma", 0.1, "--drop", "job")
     result = json.loads(run(*words, "--test", test, "--json"))
     assert result["notes"][0] == "Judged on the rows of the test file."
-    rows = [row["rows"] for row in result["audits"]["agnostic"]["domains"]]
+    rows = [row["rows"] for row in result["audits"]["robust"]["domains"]]
     assert sum(rows) == 150
     assert not any("'job'" in note for note in result["notes"])
 
@@ -117,7 +117,7 @@ def test_a_domain_of_the_test_file_alone(
 def test_quoted_newlines_are_no_error(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(GOOD.replace(",b,", ',"b\nnext",'))
     words = ("fit", tmp_path / "t.csv", "-t", "y", "-d", "d", "--gamma", 0.1, "--json")
-    found = json.loads(run(*words))["audits"]["agnostic"]["domains"]
+    found = json.loads(run(*words))["audits"]["robust"]["domains"]
     assert [row["domain"] for row in found] == ["a", "b\nnext"]
 
 
@@ -181,7 +181,7 @@ def test_a_level_is_the_same_in_every_file(tmp_path: Path) -> None:
     model = tmp_path / "m.joblib"
     words = ("fit", table, "-t", "y", "-d", "d", "--gamma", "0.01", "--test", test, "--json")
     found = json.loads(run(*words, "--out", model))
-    assert found["audits"]["agnostic"]["pooled_metrics"]["accuracy"] > 0.8
+    assert found["audits"]["robust"]["pooled_metrics"]["accuracy"] > 0.8
     predicted = pd.read_csv(io.StringIO(run("predict", model, test, "--keep", "zip")), dtype=str)
     truth = pd.read_csv(test, dtype=str)
     assert predicted["zip"].tolist() == truth["zip"].tolist()

@@ -29,7 +29,7 @@ def test_nullable_columns_of_pandas_are_read_too() -> None:
         drop=["spent"],
     )
     np.testing.assert_allclose(
-        found.audits["agnostic"].domain_losses, plain.audits["agnostic"].domain_losses
+        found.audits["robust"].domain_losses, plain.audits["robust"].domain_losses
     )
 
 
@@ -78,7 +78,7 @@ def test_the_ordinary_model_beside_it_is_logistic_regression() -> None:
     assert found.judged_on == "the rows of the test file"
     agnostic = audit(test["bought"], found.model.predict_proba(test), test["region"])
     np.testing.assert_allclose(
-        found.audits["agnostic"].domain_losses, agnostic.domain_losses, rtol=1e-6
+        found.audits["robust"].domain_losses, agnostic.domain_losses, rtol=1e-6
     )
     assert found.comparison.gain > 0.1
 
@@ -92,7 +92,7 @@ def test_gamma_is_chosen_for_the_worst_mixture() -> None:
     strong = fit_table(frame, "y", ["d"])
     weak = fit_table(frame, "y", ["d"], gamma=1e-5)
     assert strong.gamma in fitting.GAMMAS
-    assert strong.audits["agnostic"].agnostic_loss < weak.audits["agnostic"].agnostic_loss
+    assert strong.audits["robust"].agnostic_loss < weak.audits["robust"].agnostic_loss
 
 
 def test_the_model_saved_has_the_gamma_chosen_on_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_the_model_saved_has_the_gamma_chosen_on_all_rows(monkeypatch: pytest.Mo
 def test_only_the_mixtures_asked_for_count() -> None:
     frame = shop()
     data = fit_table(frame, "bought", ["region"], gamma=0.01, drop=["spent"], mixtures="data")
-    a, b = data.audits["ordinary"], data.audits["agnostic"]
+    a, b = data.audits["ordinary"], data.audits["robust"]
     np.testing.assert_allclose(a.domain_losses, b.domain_losses)
     assert a.agnostic_loss == pytest.approx(a.pooled_loss)
 
@@ -137,8 +137,8 @@ def test_notes_say_what_was_done() -> None:
         "'age': 5 missing values, set to the median and marked",
         "domain '(missing)': too small, now in '(other)'",
     ]
-    assert found.audits["agnostic"].n_rows == 295
-    assert found.audits["agnostic"].domain_names == ("(other)", "north", "south")
+    assert found.audits["robust"].n_rows == 295
+    assert found.audits["robust"].domain_names == ("(other)", "north", "south")
     assert "few for" in found.notes[4]  # three rows: the warning of overfitting
 
 
@@ -190,7 +190,7 @@ def test_frames_of_polars_are_read_too() -> None:
         for table in (theirs, frame)
     )
     np.testing.assert_allclose(
-        found.audits["agnostic"].domain_losses, peer.audits["agnostic"].domain_losses
+        found.audits["robust"].domain_losses, peer.audits["robust"].domain_losses
     )
     np.testing.assert_allclose(found.model.predict_proba(theirs), peer.model.predict_proba(frame))
     assert predict_table(found.model, theirs, keep=["city"])[0]["city"].tolist() == (
@@ -206,7 +206,7 @@ def test_a_set_of_mixtures_will_do_as_well_as_words() -> None:
         fit_table(frame, "bought", ["region"], gamma=0.1, drop=["spent"], mixtures=mixtures)
         for mixtures in ("cvar:0.5", lambda sizes: ax.cvar(sizes / sizes.sum(), 0.5))
     )
-    assert words.audits["agnostic"].mixtures == made.audits["agnostic"].mixtures
+    assert words.audits["robust"].mixtures == made.audits["robust"].mixtures
     np.testing.assert_array_equal(words.solution.w, made.solution.w)
 
 

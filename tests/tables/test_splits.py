@@ -21,7 +21,7 @@ def test_held_out_rows_are_not_fitted() -> None:
         for one in found.audits.values():
             assert one.pooled_metrics["accuracy"] < 0.7
         n_judged = 48 if "holdout" in how else n
-        assert found.audits["agnostic"].n_rows == n_judged
+        assert found.audits["robust"].n_rows == n_judged
     assert (found.model.predict(frame) == frame["y"]).mean() > 0.9
 
 
@@ -47,7 +47,7 @@ def test_rows_held_out_do_not_even_change_the_scale(
             n_held_out += 1
             mean = with_outlier.model.features.columns[0].mean
             assert (abs(mean) > 1e4) == (rows_to_fold > 40)  # of all rows, if that is affordable
-    assert n_held_out == found.audits["agnostic"].sizes[1] == 5
+    assert n_held_out == found.audits["robust"].sizes[1] == 5
 
 
 def test_large_tables_are_judged_on_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,8 +56,8 @@ def test_large_tables_are_judged_on_a_quarter(monkeypatch: pytest.MonkeyPatch) -
     frame = shop(1001)
     steps: list[str] = []
     found = fit_table(frame, "bought", ["region"], drop=["spent"], progress=steps.append)
-    assert found.audits["agnostic"].n_rows == 250
+    assert found.audits["robust"].n_rows == 250
     assert found.judged_on == "250 rows that the models had not seen"
-    shares = found.audits["agnostic"].sizes / 250
+    shares = found.audits["robust"].sizes / 250
     np.testing.assert_allclose(shares, frame["region"].value_counts() / 1001, atol=0.005)
     assert steps[-1] == "agnostic model, all rows"

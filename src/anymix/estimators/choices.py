@@ -58,14 +58,13 @@ class Choice:
     def nothing_gained(self) -> str:
         """Why the ordinary model was kept, in a sentence."""
         held = self.found.held_out
-        others = held.value[1:]
         sentence = (
             "nothing to gain for the worst domain with these data and features: the ordinary "
             "model is kept"
         )
-        if not others.size:
+        if self.found.best_robust == 0:
             return sentence
-        gain, error = held.gain(1 + int(np.argmin(others)))
+        gain, error = held.gain(self.found.best_robust)
         return (
             f"{sentence} (its worst loss on rows held out is {held.value[0]:.4g}; there the best "
             f"robust model changes it by {-gain:+.2g}, with a standard error of {error:.2g})"

@@ -62,6 +62,8 @@ class HeldOut:
         b, what the losses of the domains are compared with.
     reference : ndarray of shape (p,)
         m̄, the mixture of all rows.
+    resolution : float
+        A difference of losses that tells nothing, for models are fitted only so well.
 
     Examples
     --------
@@ -78,11 +80,12 @@ class HeldOut:
     mixtures: MixtureSet
     offsets: Array
     reference: Array
+    resolution: float = 0.0
 
     @cached_property
     def domain_losses(self) -> Array:
         """L̂, (C, p)."""
-        return np.asarray((self.average @ self.losses.T).T)
+        return np.asarray((self.average @ self.losses.T).T, dtype=np.float64)
 
     @cached_property
     def worst(self) -> Array:
@@ -97,7 +100,7 @@ class HeldOut:
     @cached_property
     def pooled(self) -> Array:
         """The mean loss of each model on all rows, (C,)."""
-        return self.domain_losses @ self.reference
+        return np.asarray(self.domain_losses @ self.reference)
 
     def error(self, c: int, mixture: Array, other: int | None = None) -> float:
         """The standard error of Σ_k λ_k L̂_ck, or of how much that differs from another model's.
@@ -151,7 +154,8 @@ class HeldOut:
     def _is_as_good(self, c: int, best: int) -> bool:
         """Whether the rows of its worst mixture cannot tell it from the best, or hardly need to."""
         loss, error = self.gain(best, c)
-        return loss <= max(error, LAST_TENTH * float(self.value[0] - self.value[best]))
+        last_tenth = LAST_TENTH * float(self.value[0] - self.value[best])
+        return loss <= max(error, last_tenth, self.resolution)
 
     def _tamest(self, good: NDArray[np.bool_]) -> int:
         return 0 if good[0] else int(np.argmin(np.where(good, self.pooled, np.inf)))

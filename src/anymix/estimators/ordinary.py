@@ -6,7 +6,7 @@ the anchor of the others, and what they are compared with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ __all__ = [
     "ROUGH",
     "Anchor",
     "Ordinary",
+    "Problems",
     "anchor_of",
     "choose_ordinary",
     "fit_ordinary",
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 GAMMAS = tuple(np.logspace(0, -5, 11).tolist())
+MOST_KEPT = 2e7  # entries of X in all problems that are kept
 ROUGH = 1e-4  # a gap that changes no choice between models
 
 
@@ -49,15 +51,44 @@ class Ordinary:
     gamma : float
         γ₀ of least mean loss on the rows held out.
     solutions : list of Solution
-        The model of each fold, at γ₀.
+        The model of each fold, at γ₀; none if there was no choice.
     """
 
     gamma: float
     solutions: list[Solution]
 
 
+class Problems:
+    """The training problems of folds, each made once; kept only while they take little memory.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self._kept: dict[int, LinearDomains] = {}
+        self._room = MOST_KEPT
+
+    def __call__(self, number: int, part: Part) -> LinearDomains:
+        """The problem of the part that fold `number` fits, equal rows merged."""
+        if number in self._kept:
+            return self._kept[number]
+        made = self.rows.to_fit(part, f"the training part of fold {number}").merged()
+        self._room -= made.X.shape[0] * made.X.shape[1]
+        if self._room >= 0:
+            self._kept[number] = made
+        return made
+
+
 def choose_ordinary(
-    rows: Rows, splits: Iterable[Split], gammas: Sequence[float], options: dict[str, Any]
+    rows: Rows,
+    splits: Sequence[Split],
+    gammas: Sequence[float],
+    options: dict[str, Any],
+    problems: Problems | None = None,
 ) -> Ordinary:
     """The γ₀ whose models have the least mean loss on rows that they have not seen.
 
@@ -65,22 +96,26 @@ def choose_ordinary(
     ----------
     rows : Rows
         The rows.
-    splits : iterable of (part, part)
+    splits : sequence of (part, part)
         What to fit and what to judge on, for each fold.
     gammas : sequence of float
-        What to try.
+        What to try; of a single one nothing needs to be known.
     options : dict
         Options of `solve`, without gamma.
+    problems : Problems or None
+        Where the problems of the folds are made.
 
     Returns
     -------
     Ordinary
     """
     path = sorted(gammas, reverse=True)
+    if len(path) == 1:
+        return Ordinary(path[0], [])
+    make = Problems(rows) if problems is None else problems
     total, folds = np.zeros(len(path)), []
     for number, (part, held_out) in enumerate(splits, start=1):
-        train = rows.to_fit(part, f"the training part of fold {number}").merged()
-        folds.append(_path(train, path, options))
+        folds.append(_path(make(number, part), path, options))
         weight = np.ones(len(rows))[held_out] if rows.weight is None else rows.weight[held_out]
         total += rows.row_losses([s.w for s in folds[-1]], held_out) @ weight
     best = int(np.argmin(total))
@@ -158,10 +193,11 @@ def ordinary_model(
     (1e-05, array([2., 0.]))
     """
     rough = {**options, "tol": max(ROUGH, options.get("tol", 0.0))}
-    splits = deal(sorted_rows(rows, part=part), folds)
+    splits = list(deal(sorted_rows(rows, part=part), folds))
     best = choose_ordinary(rows, splits, gammas, rough)
     problem = rows.to_fit(part).merged()
-    return best.gamma, fit_ordinary(problem, best.gamma, options, best.solutions[-1])
+    start = best.solutions[-1] if best.solutions else None
+    return best.gamma, fit_ordinary(problem, best.gamma, options, start)
 
 
 def anchor_of(rows: Rows, part: Part, anchor: Anchor, **options: Any) -> Array | None:

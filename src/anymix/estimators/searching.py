@@ -11,7 +11,7 @@ of the same rows unless another is given. Needs no scikit-learn; estimators and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from anymix.estimators.ordinary import (
     GAMMAS,
     ROUGH,
     Anchor,
+    Problems,
     choose_ordinary,
     fit_ordinary,
     given_anchor,
@@ -75,9 +76,12 @@ def candidates_of(
     [(0.5, 1.0), (0.5, 0.1), (1.0, 1.0), (1.0, 0.1)]
     """
     caps = sorted(skewnesses, key=lambda r: np.inf if r is None else r)
-    down = (sorted(values, reverse=True) for values in (mus, gammas))
-    grid = product(sorted(robustness), caps, *down)
-    return [Candidate(t, gamma, mu, r) for t, r, mu, gamma in grid]
+    down, falling = (sorted(values, reverse=True) for values in (mus, gammas))
+    return [
+        Candidate(t, gamma, mu, r)
+        for t, r in product(sorted(robustness), caps)
+        for mu, gamma in product(down, falling)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,19 +143,28 @@ class Found:
     held_out: HeldOut
     solutions: list[Solution]
 
+    @property
+    def best_robust(self) -> int:
+        """The place of the best robust candidate; 0, the ordinary model, if there is none."""
+        robust = self.held_out.value[1:]
+        return 1 + int(np.argmin(robust)) if robust.size else 0
+
 
 @dataclass(eq=False)
 class _Alone:
     """b on the rows held out, for "regret": the best γ's mean loss of models of one domain."""
 
     sums: dict[float, Array] = field(default_factory=dict)
+    sizes: dict[float, Array] = field(default_factory=dict)
 
     def add(self, gamma: float, alone: Sequence[Solution], test: LinearDomains) -> None:
         losses = np.array([test.losses(s.w)[k] for k, s in enumerate(alone)])
         self.sums[gamma] = self.sums.get(gamma, 0.0) + test.sizes * losses
+        self.sizes[gamma] = self.sizes.get(gamma, 0.0) + test.sizes
 
-    def best(self, sizes: Array) -> Array:
-        return np.asarray(np.min(list(self.sums.values()), axis=0) / sizes)
+    def best(self) -> Array:
+        means = [self.sums[gamma] / self.sizes[gamma] for gamma in self.sums]
+        return np.asarray(np.min(means, axis=0))
 
 
 def search(rows: Rows, repeats: Sequence[Iterable[Split]], plan: Plan) -> Found:
@@ -174,29 +187,39 @@ def search(rows: Rows, repeats: Sequence[Iterable[Split]], plan: Plan) -> Found:
         return _search(rows, [list(splits) for splits in repeats], plan)
 
 
-def _search(rows: Rows, folds: Sequence[Sequence[Split]], plan: Plan) -> Found:
-    ordinary = choose_ordinary(rows, folds[0], plan.ordinary_gammas, plan.options)
+def _search(rows: Rows, repeats: Sequence[Sequence[Split]], plan: Plan) -> Found:
+    options, problems = plan.options, Problems(rows)
+    ordinary = choose_ordinary(rows, repeats[0], plan.ordinary_gammas, options, problems)
+    plan = _without_copies(plan, rows)
     losses = np.zeros((1 + len(plan.candidates), len(rows)))
-    times, alone, sizes = np.zeros(len(rows)), _Alone(), np.zeros(len(rows.names))
-    known: list[Solution | None] = [*ordinary.solutions]
-    for number, (part, held_out) in enumerate((s for splits in folds for s in splits), start=1):
-        train = rows.to_fit(part, f"the training part of fold {number}").merged()
-        test = rows.to_judge(held_out)
-        w0 = known[number - 1] if number <= len(known) else None
-        if w0 is None:
-            w0 = fit_ordinary(train, ordinary.gamma, plan.options, ordinary.solutions[-1])
+    times, alone = np.zeros(len(rows)), _Alone()
+    known = ordinary.solutions
+    folds = [split for splits in repeats for split in splits]
+    for number, (part, held_out) in enumerate(folds, start=1):
+        train = problems(number, part)
+        if number <= len(known):
+            w0 = known[number - 1]
+        else:
+            w0 = fit_ordinary(train, ordinary.gamma, options, known[-1] if known else None)
+        test = rows.to_judge(held_out) if is_regret(plan.baseline) else None
         solutions = [w0, *_walk(train, test, plan, w0, plan.anchored(rows, w0), alone)]
         losses[:, held_out] += rows.row_losses([s.w for s in solutions], held_out)
         times[held_out] += 1
-        sizes += test.sizes
     candidates = [Candidate(0.0, ordinary.gamma), *plan.candidates]
-    held = _held_out(rows, losses, times, plan, alone.best(sizes) if alone.sums else None)
-    return Found(candidates, held, solutions)
+    held_out = _held_out(rows, losses, times, plan, alone)
+    return Found(candidates, replace(held_out, resolution=2 * ROUGH * train.loss_scale), solutions)
+
+
+def _without_copies(plan: Plan, rows: Rows) -> Plan:
+    """No robust candidates where Λ is but the mixture of the data: they are the ordinary model."""
+    target, m = target_mixtures(plan.mixtures, None, rows.sizes(), rows.names), rows.sizes()
+    same = target.is_point and np.allclose(target.center, m / m.sum(), rtol=0, atol=1e-12)
+    return replace(plan, candidates=[]) if same else plan
 
 
 def _walk(
     train: LinearDomains,
-    test: LinearDomains,
+    test: LinearDomains | None,
     plan: Plan,
     ordinary: Solution,
     anchor: Array | None,
@@ -226,24 +249,30 @@ def _walk(
 
 
 def _offsets(
-    train: LinearDomains, test: LinearDomains, plan: Plan, options: dict[str, Any], alone: _Alone
+    train: LinearDomains,
+    test: LinearDomains | None,
+    plan: Plan,
+    options: dict[str, Any],
+    alone: _Alone,
 ) -> Array:
     """b as the training sees it; for "regret" the rows held out are judged too."""
-    if not is_regret(plan.baseline):
+    if test is None:
         return baseline_losses(train, plan.baseline, {})
     models = alone_solutions(train, options)
     alone.add(options["gamma"], models, test)
     return np.array([s.domain_losses[k] for k, s in enumerate(models)])
 
 
-def _held_out(rows: Rows, losses: Array, times: Array, plan: Plan, alone: Array | None) -> HeldOut:
+def _held_out(rows: Rows, losses: Array, times: Array, plan: Plan, alone: _Alone) -> HeldOut:
     """The mean losses of the rows that were held out at least once."""
     judged = np.flatnonzero(times)
     weight = None if rows.weight is None else rows.weight[judged]
-    p = len(rows.names)
+    p, m = len(rows.names), rows.sizes()
     _, average = rows.domains.take(judged).shares(p, weight)
-    target = target_mixtures(plan.mixtures, None, rows.sizes(), rows.names)
-    if alone is None:
-        alone = np.zeros(p) if plan.baseline is None else np.asarray(plan.baseline, dtype=float)
-    reference = rows.sizes() / rows.sizes().sum()
-    return HeldOut(losses[:, judged] / times[judged], average, target, alone, reference)
+    target = target_mixtures(plan.mixtures, None, m, rows.names)
+    b = np.zeros(p)
+    if alone.sums:
+        b = alone.best()
+    elif plan.baseline is not None and not is_regret(plan.baseline):
+        b = np.asarray(plan.baseline, dtype=np.float64)
+    return HeldOut(losses[:, judged] / times[judged], average, target, b, m / m.sum())

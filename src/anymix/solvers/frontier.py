@@ -171,7 +171,7 @@ def pareto_front(
     return Frontier(
         path,
         np.full(path.size, float(gamma)),
-        np.asarray(problem.domain_names),
+        np.asarray(getattr(problem, "domain_names", np.arange(problem.n_domains))),
         tuple(found),
         frontier_losses(losses, base, b, reference),
     )

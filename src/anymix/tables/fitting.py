@@ -246,7 +246,7 @@ class _Asked:
         """The place of the candidate to take: the guard's, or the best of the t that is given."""
         if self.robustness is None:
             return found.held_out.choose("guard")
-        return 0 if self.robustness == 0 else 1 + int(np.argmin(found.held_out.value[1:]))
+        return 0 if self.robustness == 0 else found.best_robust
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,8 +287,7 @@ def _judged(
 def _part_said(fitted: _Fitted, part: Part, held_out: Part, asked: _Asked) -> dict[str, Array]:
     """What the models of one part say of the rows that it holds out."""
     rows, found = fitted.rows, fitted.found
-    bold = 1 + int(np.argmin(found.held_out.value[1:]))
-    places = {"ordinary": 0, "chosen": fitted.index, "best robust": bold}
+    places = {"ordinary": 0, "chosen": fitted.index, "best robust": found.best_robust}
     problem = rows.to_fit(part).merged()
     wanted = places.values()
     fits = fit_candidates(rows, problem, found, wanted, asked.plan, asked.settings)
