@@ -9,7 +9,8 @@ from sklearn.linear_model import LogisticRegression
 
 import anymix as ax
 from anymix.auditing.audits import audit
-from anymix.tables import fitting
+from anymix.estimators.ordinary import GAMMAS
+from anymix.estimators.searching import ROBUST_GAMMAS, search
 from anymix.tables.columns import Features
 from anymix.tables.fitting import fit_table
 from anymix.tables.labels import domain_codes
@@ -37,7 +38,9 @@ def test_nullable_columns_of_pandas_are_read_too() -> None:
 @pytest.mark.parametrize("target", ["bought", "spent"])
 def test_the_model_is_that_of_the_estimators(target: str) -> None:
     frame = shop()
-    found = fit_table(frame, target, ["region"], gamma=0.01, drop=["spent", "bought"])
+    found = fit_table(
+        frame, target, ["region"], gamma=0.01, robustness=1.0, drop=["spent", "bought"]
+    )
     names = ["age", "city", "job", "x"]
     features, _ = Features.learn(frame, names)
     X = features.transform(frame)
@@ -91,36 +94,31 @@ def test_gamma_is_chosen_for_the_worst_mixture() -> None:
     frame = frame.assign(d=np.arange(n) % 2, y=np.where(frame["x0"] + noise > 0, "a", "b"))
     strong = fit_table(frame, "y", ["d"])
     weak = fit_table(frame, "y", ["d"], gamma=1e-5)
-    assert strong.gamma in fitting.GAMMAS
+    assert strong.gamma in {*GAMMAS, *ROBUST_GAMMAS}
     assert strong.audits["robust"].agnostic_loss < weak.audits["robust"].agnostic_loss
 
 
-def test_the_model_saved_has_the_gamma_chosen_on_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    choose, chosen = fitting._chosen, []
+def test_the_model_saved_is_chosen_by_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[Any] = []
 
-    def listed(rows: Any, part: Any, sets: Any) -> Any:
-        found = choose(rows, part, sets)
-        chosen.append((len(rows.y[part]), found["agnostic"][0]))
+    def listed(rows: Any, repeats: Any, plan: Any) -> Any:
+        found = search(rows, repeats, plan)
+        searched.append((len(rows), len(repeats), found))
         return found
 
-    monkeypatch.setattr(fitting, "_chosen", listed)
-    r = np.random.default_rng(2)
-    n = 60
-    frame = pd.DataFrame(r.normal(size=(n, 6)), columns=[f"x{j}" for j in range(6)])
-    noise = 1.5 * r.normal(size=n)
-    frame = frame.assign(d=np.arange(n) % 2, y=frame["x0"] + frame["x1"] + noise)
-    found = fit_table(frame, "y", ["d"], folds=2)
-    of_parts, of_all = ([gamma for m, gamma in chosen if m == size] for size in (n // 2, n))
-    assert of_all == [found.gamma]
-    assert set(of_parts).isdisjoint(of_all)  # else the test would prove nothing
-    assert found.model.estimator.gamma == found.gamma
+    monkeypatch.setattr("anymix.tables.fitting.search", listed)
+    found = fit_table(shop(200), "bought", ["region"], drop=["spent"], folds=2)
+    assert [(n, repeats) for n, repeats, _ in searched] == [(100, 1), (100, 1), (200, 2)]
+    assert found.choice.found is searched[-1][2]
+    assert found.gamma == found.choice.candidate.gamma == found.model.estimator.gamma
 
 
 def test_only_the_mixtures_asked_for_count() -> None:
     frame = shop()
     data = fit_table(frame, "bought", ["region"], gamma=0.01, drop=["spent"], mixtures="data")
     a, b = data.audits["ordinary"], data.audits["robust"]
-    np.testing.assert_allclose(a.domain_losses, b.domain_losses)
+    np.testing.assert_array_equal(a.domain_losses, b.domain_losses)
+    assert data.choice.is_ordinary
     assert a.agnostic_loss == pytest.approx(a.pooled_loss)
 
 
@@ -139,7 +137,16 @@ def test_notes_say_what_was_done() -> None:
     ]
     assert found.audits["robust"].n_rows == 295
     assert found.audits["robust"].domain_names == ("(other)", "north", "south")
-    assert "few for" in found.notes[4]  # three rows: the warning of overfitting
+    assert len(found.notes) == 4 + ("few for" in found.notes[-1])
+
+
+def test_few_rows_are_warned_of_where_no_choice_has_looked_at_rows_held_out() -> None:
+    frame = shop(300)
+    frame.loc[7:12, "region"] = None
+    given = fit_table(frame, "bought", ["region"], gamma=1e-4, robustness=1.0, drop=["spent"])
+    assert any("few for" in note for note in given.notes)
+    chosen = fit_table(frame, "bought", ["region"], drop=["spent"])
+    assert not any("few for" in note for note in chosen.notes)
 
 
 ONE_B = ["b"] + ["a"] * 23
@@ -215,6 +222,84 @@ def test_the_warning_of_few_rows_counts_equal_rows_one_by_one() -> None:
     i = np.arange(1200)
     frame = pd.DataFrame({"c": list("uv") * 600, "d": np.repeat(["a", "b", "coin"], 400)})
     y = np.where(frame["d"] == "coin", i % 4 < 2, (i % 2 > 0) ^ (i % 7 == 0))
-    found = fit_table(frame.assign(y=y.astype(str)), "y", ["d"], gamma=1e-3)
+    found = fit_table(frame.assign(y=y.astype(str)), "y", ["d"], gamma=1e-3, robustness=1.0)
     assert found.solution.mixture[2] > 0.9
     assert not any("few for" in note for note in found.notes)
+
+
+# -- what is said and kept -------------------------------------------------------------------------
+
+
+def same_truth(n: int = 600) -> pd.DataFrame:
+    """Three domains that obey one law: there is nothing to gain for any of them."""
+    r = np.random.default_rng(0)
+    frame = pd.DataFrame(r.normal(size=(n, 3)), columns=list("uvw"))
+    y = np.where(frame["u"] + frame["v"] + r.logistic(size=n) > 0, "yes", "no")
+    return frame.assign(d=r.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1]), y=y)
+
+
+def test_where_nothing_is_gained_the_ordinary_model_is_kept_and_this_is_said_first() -> None:
+    found = fit_table(same_truth(), "y", ["d"])
+    assert found.choice.is_ordinary
+    assert found.verdict.startswith("Nothing to gain for the worst domain")
+    np.testing.assert_array_equal(found.model.fit.solution.w, found.choice.ordinary.solution.w)
+    robust, ordinary = found.audits["robust"], found.audits["ordinary"]
+    assert not np.allclose(robust.domain_losses, ordinary.domain_losses)  # shown, but not taken
+
+
+def test_where_a_small_domain_differs_the_robust_model_is_taken() -> None:
+    found = fit_table(shop(), "bought", ["region"], drop=["spent"])
+    assert not found.choice.is_ordinary
+    assert found.verdict.startswith("The robust model is better where the ordinary one is worst")
+    assert found.comparison.gain > 0.1
+    low, high = found.comparison.worst_difference[1:]
+    assert low < -0.1
+    assert high < 0
+
+
+def test_noise_is_no_better_than_a_constant_guess_and_this_is_said_first() -> None:
+    r = np.random.default_rng(1)
+    frame = pd.DataFrame(r.normal(size=(60, 20)), columns=[f"x{j}" for j in range(20)])
+    frame = frame.assign(d=np.arange(60) % 2, y=r.choice(["a", "b"], 60))
+    found = fit_table(frame, "y", ["d"], gamma=1e-4)
+    constant = found.beside["a constant guess"]
+    assert np.all(constant.domain_losses < found.audits["ordinary"].domain_losses)
+    assert found.verdict.startswith("A constant guess is as good as the")
+
+
+def test_a_constant_guess_is_that_of_the_rows_fitted() -> None:
+    train, test = shop(), shop(300, seed=1)
+    found = fit_table(train, "bought", ["region"], gamma=0.1, drop=["spent"], test=test)
+    shares = train["bought"].value_counts(normalize=True)
+    by_hand = -np.log(shares[test["bought"]]).to_numpy().mean()
+    assert found.beside["a constant guess"].pooled_loss == pytest.approx(by_hand)
+
+
+def test_robustness_can_be_asked_for() -> None:
+    frame = same_truth()
+    ordinary, agnostic = (fit_table(frame, "y", ["d"], robustness=t) for t in (0.0, 1.0))
+    assert ordinary.choice.is_ordinary
+    assert not agnostic.choice.is_ordinary
+    assert agnostic.choice.candidate.robustness == 1
+    with pytest.raises(ValueError, match="robustness is 2"):
+        fit_table(frame, "y", ["d"], robustness=2.0)
+
+
+@pytest.mark.parametrize("kind", ["intercept", "slopes"])
+def test_the_domain_can_be_a_feature(kind: str) -> None:
+    frame = shop()
+    found = fit_table(frame, "bought", ["region"], drop=["spent"], use_domain=kind)
+    without = found.beside["the ordinary model without the domain"]
+    used = found.audits["ordinary" if found.choice.is_ordinary else "robust"]
+    assert used.agnostic_loss < without.agnostic_loss - 0.1
+    assert {"region"} < set(found.model.columns)
+    said = found.model.predict_proba(frame)
+    swapped = frame.assign(region=frame["region"].map({"north": "south", "south": "north"}))
+    assert not np.allclose(said, found.model.predict_proba(swapped), atol=1e-3)
+    unknown = found.model.predict_proba(frame.assign(region="elsewhere"))
+    shared = found.model.fit.model.predict_proba(found.model.features.transform(frame))
+    np.testing.assert_array_equal(unknown, shared)
+    peer = fit_table(frame, "bought", ["region"], drop=["spent"])
+    np.testing.assert_allclose(
+        without.domain_losses, peer.audits["ordinary"].domain_losses, rtol=2e-3
+    )

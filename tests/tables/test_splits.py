@@ -60,4 +60,4 @@ def test_large_tables_are_judged_on_a_quarter(monkeypatch: pytest.MonkeyPatch) -
     assert found.judged_on == "250 rows that the models had not seen"
     shares = found.audits["robust"].sizes / 250
     np.testing.assert_allclose(shares, frame["region"].value_counts() / 1001, atol=0.005)
-    assert steps[-1] == "agnostic model, all rows"
+    assert steps[-1] == "the model of all rows"

@@ -95,7 +95,7 @@ class HeldOut:
     @cached_property
     def value(self) -> Array:
         """V, (C,)."""
-        return np.einsum("cp,cp->c", self.worst, self.domain_losses - self.offsets)
+        return np.asarray(np.einsum("cp,cp->c", self.worst, self.domain_losses - self.offsets))
 
     @cached_property
     def pooled(self) -> Array:

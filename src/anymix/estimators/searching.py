@@ -206,8 +206,8 @@ def _search(rows: Rows, repeats: Sequence[Sequence[Split]], plan: Plan) -> Found
         losses[:, held_out] += rows.row_losses([s.w for s in solutions], held_out)
         times[held_out] += 1
     candidates = [Candidate(0.0, ordinary.gamma), *plan.candidates]
-    held_out = _held_out(rows, losses, times, plan, alone)
-    return Found(candidates, replace(held_out, resolution=2 * ROUGH * train.loss_scale), solutions)
+    judged = _held_out(rows, losses, times, plan, alone)
+    return Found(candidates, replace(judged, resolution=2 * ROUGH * train.loss_scale), solutions)
 
 
 def _without_copies(plan: Plan, rows: Rows) -> Plan:
