@@ -213,7 +213,8 @@ def _search(rows: Rows, repeats: Sequence[Sequence[Split]], plan: Plan) -> Found
 def _without_copies(plan: Plan, rows: Rows) -> Plan:
     """No robust candidates where Λ is but the mixture of the data: they are the ordinary model."""
     target, m = target_mixtures(plan.mixtures, None, rows.sizes(), rows.names), rows.sizes()
-    same = target.is_point and np.allclose(target.center, m / m.sum(), rtol=0, atol=1e-12)
+    near = 1 / len(rows)  # a part of the rows cannot have just the mixture of all
+    same = target.is_point and np.allclose(target.center, m / m.sum(), rtol=0, atol=near)
     return replace(plan, candidates=[]) if same else plan
 
 
