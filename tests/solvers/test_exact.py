@@ -586,7 +586,7 @@ def test_offsets_shift_the_objective_and_no_more() -> None:
         ({"offsets": [0.0, 1.0]}, r"offsets is .* of shape \(2,\); give 3"),
         ({"offsets": [0.0, 1.0, np.nan]}, "offsets"),
         ({"offsets": "best"}, "offsets"),
-        ({"mu": 0.1, "prior": DirichletPrior([2, 2, 2])}, "mu and prior are both given"),
+        ({"mu": 0.1, "prior": DirichletPrior([2, 2, 2])}, "mu is given beside a prior"),
         ({"prior": DirichletPrior([2, 2])}, "2.*3|3.*2"),
         ({"max_iter": 0}, "max_iter is 0"),
         ({"max_iter": 2.5}, "max_iter is 2.5; give a whole number"),

@@ -50,12 +50,21 @@ class Regularizer:
         """The w at which R is 0, (D,)."""
         return np.zeros(len(self.penalized)) if self.anchor is None else self.anchor.copy()
 
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether its gradient is γ(w − a)."""
+        raise NotImplementedError
+
     def value(self, w: Array) -> float:
         """γR(w − a)."""
         raise NotImplementedError
 
     def gradient(self, w: Array) -> Array:
         """γ∇R(w − a), (D,)."""
+        raise NotImplementedError
+
+    def longest_gradient(self, w_radius: float) -> float:
+        """At least ‖γ∇R(w − a)‖ for every ‖w‖ ≤ w_radius."""
         raise NotImplementedError
 
     def add_hessian(self, w: Array, hessian: Array) -> None:
@@ -138,6 +147,11 @@ class SquaredNorm(Regularizer):
 
     name: ClassVar[str] = "squared"
 
+    @property
+    def is_quadratic(self) -> bool:
+        """Yes."""
+        return True
+
     def value(self, w: Array) -> float:
         """½γ‖w − a‖²."""
         u = w[self.penalized] if self.anchor is None else (w - self.anchor)[self.penalized]
@@ -146,6 +160,10 @@ class SquaredNorm(Regularizer):
     def gradient(self, w: Array) -> Array:
         """γ(w − a)."""
         return self.gamma * self._away(w)
+
+    def longest_gradient(self, w_radius: float) -> float:
+        """γ(w_radius + ‖a‖)."""
+        return self.gamma * (w_radius + float(np.linalg.norm(self.origin)))
 
     def add_hessian(self, w: Array, hessian: Array) -> None:
         """hessian += γI."""
@@ -201,6 +219,11 @@ class PlainNorm(Regularizer):
 
     name: ClassVar[str] = "plain"
 
+    @property
+    def is_quadratic(self) -> bool:
+        """Only if γ = 0, where there is nothing left of it."""
+        return self.gamma == 0
+
     def value(self, w: Array) -> float:
         """γ‖w − a‖."""
         u = w[self.penalized] if self.anchor is None else (w - self.anchor)[self.penalized]
@@ -210,6 +233,10 @@ class PlainNorm(Regularizer):
         """γ(w − a)/‖w − a‖."""
         u = self._away(w)
         return self.gamma * (u / self._length(u))
+
+    def longest_gradient(self, w_radius: float) -> float:
+        """The weight γ, everywhere."""
+        return self.gamma
 
     def add_hessian(self, w: Array, hessian: Array) -> None:
         """hessian += γ(I − uuᵀ)/‖w − a‖ with the direction u of w − a."""

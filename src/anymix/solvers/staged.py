@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures import Box, MixtureSet, Point, Simplex, TVBall, Vertices
+from anymix.mixtures import MixtureSet
 from anymix.problem.linear import Evaluation, LinearDomains, squared_lengths
 from anymix.problem.losses import CrossEntropy
 from anymix.solvers.certificates import Certificate, Objective, bracket, certify
 from anymix.solvers.exact import Record, Solution
 from anymix.solvers.samplers import Weighted
-from anymix.solvers.stochastic import optimistic_afl, stochastic_afl
+from anymix.solvers.stochastic import not_compiled, optimistic_afl, stochastic_afl
 
 Array = NDArray[np.float64]
 Schedule = str | float
@@ -212,15 +212,14 @@ class _Stages:
     @property
     def entropic(self) -> bool:
         """Multiplicative weights, where their projections are exact."""
-        return isinstance(self.objective.mixtures, Simplex | Vertices | Box | TVBall | Point)
+        return self.objective.mixtures.has_kl_projection
 
     def batch(self, length: float) -> int:
         """Rows of a draw: 1 where steps are compiled, or so many that NumPy is no slower.
 
         Last iterates are as noisy as their steps, so for them a longer stage has larger batches.
         """
-        compiled = isinstance(self.objective.mixtures, Simplex | Vertices | Point)
-        compiled &= self.objective.norm == "squared" or self.objective.gamma == 0
+        compiled = not_compiled(self.objective) is None
         least = 1 if compiled else math.ceil(self.problem.n_rows / 1000)
         growth = math.ceil(length * min(1.0, self.problem.n_rows / 2000))  # 1000 steps are left
         return least * growth if self.optimistic else least
@@ -284,7 +283,7 @@ class _Stages:
         )
         step_mixture = min(
             c * self._size_mixture(here, lam, b, batch) / math.sqrt(T),
-            c / max(float(self.objective.chi2.hessian(lam).max()), TINY),
+            c / max(float(self.objective.penalty.hessian(lam).max()), TINY),
         )
         if self.optimistic:  # or the two players throw each other about
             step_mixture = min(step_mixture, 0.25 / max(step_w * float(squares.max()), TINY))
@@ -304,7 +303,7 @@ class _Stages:
         o, p, problem, L = self.objective, self.problem.n_domains, self.problem, here.losses
         values = problem.loss.derivatives(here.scores, problem.y, 0)[0]
         second = np.maximum(problem.average @ values**2 - 2 * b * L + b**2, 0)  # E_k(ℓ − b_k)²
-        squares = p * second / batch + (1 - 1 / batch) * (L - b) ** 2 + o.chi2.gradient(lam) ** 2
+        squares = p * second / batch + (1 - 1 / batch) * (L - b) ** 2 + o.penalty.gradient(lam) ** 2
         if self.entropic:
             return math.sqrt(2 * math.log(p) / max(float(lam @ squares), TINY))
         return 2 * o.mixtures.radius / max(math.sqrt(float(squares.sum())), TINY)
