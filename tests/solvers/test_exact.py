@@ -624,7 +624,7 @@ def test_a_prior_on_a_set_without_its_best_response() -> None:
 def test_too_few_iterations_warn_with_the_gap(name: str) -> None:
     X, y, domains = table(name)
     problem = LinearDomains(X, y, domains, LOSSES[name])
-    with pytest.warns(ConvergenceWarning, match="after 1 iterations with gap .* above tol") as seen:
+    with pytest.warns(ConvergenceWarning, match="after 1 iterations with gap .* above the") as seen:
         s = solve(problem, gamma=1e-3, tol=1e-12, max_iter=1)
     assert not s.converged
     assert s.n_iter == len(s.history) == 1

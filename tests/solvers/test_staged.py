@@ -198,7 +198,7 @@ def test_same_seed_same_numbers() -> None:
 
 def test_a_gap_that_is_not_reached_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.warns(
-        ConvergenceWarning, match="stopped after 3 passes with gap .* above tol"
+        ConvergenceWarning, match="stopped after 3 passes with gap .* above the"
     ) as w:
         found = train(make(), tol=1e-9, max_iter=3, verbose=True)
     assert f"{found.certificate.gap:.2e}" in str(w[0].message)

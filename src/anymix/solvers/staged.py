@@ -14,7 +14,6 @@ taken off all that λ sees: with Σλ = 1 this moves no solution, only noise.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -38,6 +37,7 @@ Schedule = str | float
 __all__ = ["Schedule", "train"]
 
 TINY = 1e-300  # for 0 in a denominator
+TO_CLOSE_IT = "raise max_iter or tol, scale the features, or take the exact solver"
 
 
 def train(
@@ -123,7 +123,9 @@ def train(
                 break
     solution = best.solution(tol)
     if not solution.converged:
-        _warn(solution, tol)
+        from anymix.solvers.gap_warning import warn_of_gap  # loads scikit-learn
+
+        warn_of_gap(f"{solution.n_iter} passes", solution.certificate.gap, tol, TO_CLOSE_IT)
     return solution
 
 
@@ -139,17 +141,6 @@ def _check(schedule: Schedule, tol: float, max_iter: int) -> None:
 def _price_of_a_proof(problem: LinearDomains) -> float:
     """What a certificate costs in passes, about: the Hessian of d parameters, d/16."""
     return problem.n_parameters / 16 if problem.n_parameters <= 3000 else 1.0
-
-
-def _warn(solution: Solution, tol: float) -> None:
-    from sklearn.exceptions import ConvergenceWarning
-
-    warnings.warn(
-        f"stopped after {solution.n_iter} passes with gap {solution.certificate.gap:.2e} above tol "
-        f"{tol:.2e}; raise max_iter or tol, scale the features, or take the exact solver",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
 
 
 @dataclass
