@@ -187,7 +187,7 @@ digits = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @digits
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_agree_with_cvxpy(kind: str) -> None:
-    """A shrunk set only moves the answers of its base, whose rare cases have a test of their own."""
+    """A shrunk set only moves the answers of its base, whose rare cases are tried by themselves."""
     _compare_with_cvxpy(kind, cases=50 if kind.startswith("shrunk") else 200, seed=0)
 
 
