@@ -49,6 +49,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("binary", {"mixtures": ax.Point([0.2, 0.3, 0.5])}),
     ("binary", {"mixtures": ax.Box([0.1] * 3, [0.5] * 3)}),
     ("binary", {"mixtures": ax.Chi2Ball([300] * 3, 1.2)}),
+    ("binary", {"mixtures": ax.Simplex(3).shrunk(0.5, [0.2, 0.3, 0.5])}),
     ("binary", {"norm": "plain", "gamma": 0.02}),
 ]
 
