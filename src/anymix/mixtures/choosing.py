@@ -147,7 +147,7 @@ def mixture_set(text: str, names: Iterable[Any] | None, sizes: ArrayLike) -> Mix
 
 def _around_the_data(kind: str, number: str, m: Array) -> MixtureSet:
     """Mixtures not too far from m̄; what cannot be is refused in the words that were given."""
-    found, center = f"is '{kind}:{number}'", m / m.sum()
+    found, center = f"is '{kind}:{number}'", data_mixture(m).mixture
     try:
         value = float(number)
     except ValueError:
