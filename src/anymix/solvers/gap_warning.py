@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 __all__ = ["GapWarning", "warn_of_gap"]
 
 
-class GapWarning(ConvergenceWarning):
+class GapWarning(ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has no types
     """A proof that is weaker than was asked for. Reads as one line: "<found>; <fix>".
 
     The parts are kept apart as in an `InputError`, so that the command can name its options where

@@ -90,7 +90,9 @@ def check_splits(rows: Rows, splits: Sequence[Split]) -> None:
         for name in _missing(codes, rows.names):
             fix = "raise it, say to 30, to put small domains together, or leave these rows out"
             raise InputError("min_rows", f"is too low: domain {name!r} has {TOO_FEW}", fix)
-    for part, _ in splits if rows.classes is not None else ():
+    if rows.classes is None:
+        return
+    for part, _ in splits:
         for name in _missing(rows.y[part], rows.classes):
             fix = "put rare classes together in the table, or leave these rows out"
             raise InputError("target", f"has the class {name!r} with {TOO_FEW}", fix)
