@@ -73,7 +73,7 @@ def test_no_point_of_the_ball_exceeds_the_constants(
     assert np.linalg.norm(lam) <= room * c.R_mixture
     slope = problem.gradient(w, lam) + objective.regularizer_gradient(w)
     assert np.linalg.norm(slope) <= room * c.G_w
-    ascent = problem.losses(w) - b - objective.chi2.gradient(lam)
+    ascent = problem.losses(w) - b - objective.penalty.gradient(lam)
     assert np.linalg.norm(ascent) <= room * c.G_mixture
     v = variances(problem, w, lam, b)
     assert v.per_domain <= room * c.sigma_w**2

@@ -48,9 +48,9 @@ def test_everything_that_the_library_may_refuse_has_an_option(
 
 
 def test_advice_is_about_warnings_that_there_are() -> None:
-    from sklearn.exceptions import ConvergenceWarning
+    from anymix.solvers.gap_warning import GapWarning
 
-    assert set(ADVICE) == {ConvergenceWarning.__name__}
+    assert set(ADVICE) == {GapWarning.__name__}
 
 
 def test_the_option_stands_in_for_the_argument_and_nothing_else_changes() -> None:

@@ -104,7 +104,7 @@ def test_the_mixture_and_its_average_never_leave_the_set(
     rng = np.random.default_rng(seed)
     mixtures = random_set(rng, p, kind)
     adversary = Adversary(mixtures, 0.3, kind=kind, optimistic=optimistic)
-    for scale in (1e-9, 1.0, 30.0, 1e6, 1.0):
+    for scale in (1e-9, 1.0, 30.0, 1e6, 1.0, 1e17, 1e150, 1.0):
         adversary.step(scale * rng.standard_normal(p))
         assert adversary.mixture.min() >= 0
         assert adversary.mixture.sum() == pytest.approx(1, abs=1e-13)
@@ -144,6 +144,17 @@ def test_entropic_weights_come_back_from_below_the_smallest_number() -> None:
     np.testing.assert_array_equal(adversary.mixture, [1, 0])
     adversary.step([0.0, 1e6])
     np.testing.assert_allclose(adversary.mixture, [0.5, 0.5])
+
+
+@pytest.mark.parametrize("size", [1e16, 1e17, 1e150, 1e300])
+def test_an_entropic_step_of_any_length_stays_between_its_bounds(size: float) -> None:
+    """Next to such numbers log 0.7 − log 0.1 is lost in rounding; the answer must not be."""
+    adversary = Adversary(Box([0.1, 0.2, 0.0], [0.7, 1.0, 1.0]), 1.0, kind="entropic")
+    adversary.step([size, 0.0, 0.0])
+    np.testing.assert_allclose(adversary.mixture, [0.7, 0.2, 0.1], rtol=1e-14)
+    adversary = Adversary(Box([0.1, 0.2, 0.0], [1.0, 1.0, 1.0]), 1.0, kind="entropic")
+    adversary.step([size, 0.0, 0.0])
+    np.testing.assert_allclose(adversary.mixture, [0.8, 0.2, 0.0], rtol=1e-14, atol=1e-300)
 
 
 def test_entropic_box_by_hand() -> None:

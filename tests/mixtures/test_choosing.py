@@ -66,7 +66,10 @@ def test_bad_files_of_mixtures(tmp_path: Path, content: str, message: str) -> No
         ("simplex:2", "mixtures is 'simplex:2'"),
         ("chi2", "give a number, as in chi2:2.0"),
         ("tv:x", "give a number, as in tv:0.2"),
-        ("cvar:7", r"alpha is 7.0; give a number in \(0, 1\]"),
+        ("cvar:7", r"mixtures is 'cvar:7'; give a number in \(0, 1\], .* as in cvar:0.3"),
+        ("chi2:0.50", "mixtures is 'chi2:0.50'; give a number ≥ 1, .* as in chi2:2.0"),
+        ("tv:-1", "mixtures is 'tv:-1'; give a number ≥ 0, .* as in tv:0.2"),
+        ("tv:nan", "mixtures is 'tv:nan'; give a number ≥ 0"),
         ("nowhere.json", "cannot be read as JSON"),
     ],
 )

@@ -9,9 +9,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
-from mixture_cases import (
-    least_skewness,
-)
+from mixture_cases import least_skewness
 from numpy.typing import NDArray
 
 from anymix.mixtures import (
@@ -189,7 +187,8 @@ digits = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @digits
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_agree_with_cvxpy(kind: str) -> None:
-    _compare_with_cvxpy(kind, cases=200, seed=0)
+    """A shrunk set only moves the answers of its base, whose rare cases are tried by themselves."""
+    _compare_with_cvxpy(kind, cases=50 if kind.startswith("shrunk") else 200, seed=0)
 
 
 @digits

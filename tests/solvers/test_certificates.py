@@ -298,6 +298,22 @@ def test_a_prior_counts_with_its_normaliser() -> None:
     assert one.lower - none.lower == pytest.approx(log_density)
 
 
+def test_a_prior_counts_with_its_normaliser_whatever_the_unit_of_the_targets() -> None:
+    """Large targets are solved in a unit of their own; what λ pays must not change by that."""
+    prior, mixture = DirichletPrior([2.0, 3.0, 1.5]), np.array([0.3, 0.5, 0.2])
+    X, y, domains = table("squared")
+    problem, w = LinearDomains(X, 1e3 * y, domains, SquaredError()), np.zeros(4)
+    one = certify(problem, Point(mixture), w, mixture, 1e-2, prior=prior)
+    none = certify(problem, Point(mixture), w, mixture, 1e-2)
+    assert one.upper - none.upper == pytest.approx(-prior.value(mixture))
+    assert one.lower - none.lower == pytest.approx(-prior.value(mixture))
+    solution = solve(problem, Simplex(3), 1e-2, prior=prior)
+    worst = prior.best_response(Simplex(3), solution.domain_losses)
+    shrinkage = 0.5 * 1e-2 * float(np.sum(solution.w[:-1] ** 2))
+    value = float(worst @ solution.domain_losses) - prior.value(worst) + shrinkage
+    assert solution.objective == pytest.approx(value, rel=1e-9)
+
+
 # -- the parts -------------------------------------------------------------------------------------
 
 

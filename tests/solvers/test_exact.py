@@ -586,7 +586,7 @@ def test_offsets_shift_the_objective_and_no_more() -> None:
         ({"offsets": [0.0, 1.0]}, r"offsets is .* of shape \(2,\); give 3"),
         ({"offsets": [0.0, 1.0, np.nan]}, "offsets"),
         ({"offsets": "best"}, "offsets"),
-        ({"mu": 0.1, "prior": DirichletPrior([2, 2, 2])}, "mu and prior are both given"),
+        ({"mu": 0.1, "prior": DirichletPrior([2, 2, 2])}, "mu is given beside a prior"),
         ({"prior": DirichletPrior([2, 2])}, "2.*3|3.*2"),
         ({"max_iter": 0}, "max_iter is 0"),
         ({"max_iter": 2.5}, "max_iter is 2.5; give a whole number"),
@@ -624,7 +624,7 @@ def test_a_prior_on_a_set_without_its_best_response() -> None:
 def test_too_few_iterations_warn_with_the_gap(name: str) -> None:
     X, y, domains = table(name)
     problem = LinearDomains(X, y, domains, LOSSES[name])
-    with pytest.warns(ConvergenceWarning, match="after 1 iterations with gap .* above tol") as seen:
+    with pytest.warns(ConvergenceWarning, match="after 1 iterations with gap .* above the") as seen:
         s = solve(problem, gamma=1e-3, tol=1e-12, max_iter=1)
     assert not s.converged
     assert s.n_iter == len(s.history) == 1

@@ -49,6 +49,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("binary", {"mixtures": ax.Point([0.2, 0.3, 0.5])}),
     ("binary", {"mixtures": ax.Box([0.1] * 3, [0.5] * 3)}),
     ("binary", {"mixtures": ax.Chi2Ball([300] * 3, 1.2)}),
+    ("binary", {"mixtures": ax.Simplex(3).shrunk(0.5, [0.2, 0.3, 0.5])}),
     ("binary", {"norm": "plain", "gamma": 0.02}),
 ]
 
@@ -198,7 +199,7 @@ def test_same_seed_same_numbers() -> None:
 
 def test_a_gap_that_is_not_reached_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.warns(
-        ConvergenceWarning, match="stopped after 3 passes with gap .* above tol"
+        ConvergenceWarning, match="stopped after 3 passes with gap .* above the"
     ) as w:
         found = train(make(), tol=1e-9, max_iter=3, verbose=True)
     assert f"{found.certificate.gap:.2e}" in str(w[0].message)

@@ -783,7 +783,7 @@ def test_optimistic_converges_where_rows_are_drawn_too() -> None:
         ({"norm": "l1"}, "norm"),
         ({"offsets": [0.0]}, "offsets"),
         ({"offsets": [0.0, math.nan, 0.0]}, "offsets"),
-        ({"mu": 1.0, "prior": DirichletPrior([1.0, 1.0, 1.0])}, "mu and prior"),
+        ({"mu": 1.0, "prior": DirichletPrior([1.0, 1.0, 1.0])}, "mu is given beside a prior"),
         ({"mixtures": Simplex(2)}, "mixtures is over 2 domains"),
         ({"mixtures": "simplex"}, "mixtures"),
     ],

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_number
-from anymix.mixtures import MixtureSet
+from anymix.mixtures import Chi2Penalty, MixtureSet
 from anymix.problem.linear import LinearDomains, squared_lengths
 from anymix.problem.losses import CrossEntropy
 from anymix.solvers.certificates import Objective
@@ -210,8 +210,8 @@ def constants(
     return Constants(
         R_w=R_w,
         R_mixture=R_mixture,
-        G_w=G + objective.gamma * (R_w if norm == "squared" else 1.0),
-        G_mixture=B + _penalty_gradient(objective),
+        G_w=G + objective.shrinkage.longest_gradient(R_w),
+        G_mixture=B + _penalty_gradient(objective.mixtures, Chi2Penalty(mu, problem.sizes)),
         sigma_w=G * _model_noise(sampler, R_mixture),
         sigma_mixture=B * _mixture_noise(mixture_sampler or companion(sampler), problem.n_domains),
         M=M,
@@ -229,12 +229,11 @@ def _row_bounds(problem: LinearDomains, w_radius: float) -> tuple[float, float]:
     return M, loss.lipschitz(reach, target, **classes) * length
 
 
-def _penalty_gradient(objective: Objective) -> float:
+def _penalty_gradient(mixtures: MixtureSet, penalty: Chi2Penalty) -> float:
     """max ‖2μ(λ/m̄ − 1)‖ ≤ 2μ √(χ²/min m̄), as Σ (λ/m̄ − 1)² ≤ Σ (λ − m̄)²/m̄ / min m̄."""
-    if objective.mu == 0:
-        return 0.0
-    chi2 = objective.mixtures.skewness(objective.sizes) - 1
-    return 2 * objective.mu * math.sqrt(max(chi2, 0.0) / float(objective.chi2.reference.min()))
+    m = penalty.reference
+    chi2 = max(mixtures.skewness(m) - 1, 0.0)
+    return 2 * penalty.mu * math.sqrt(chi2 / float(m.min()))
 
 
 def _model_noise(sampler: ModelSampler, R_mixture: float) -> float:

@@ -8,7 +8,7 @@ import typer
 
 from anymix.cli.files import check_inputs, check_outputs
 from anymix.cli.options import (
-    OTHER_ENCODING,
+    TABLE_NAMES,
     Encoding,
     File,
     Json,
@@ -25,22 +25,15 @@ __all__ = ["audit_file"]
 
 ANOTHER_LOSS = "give another: zero_one, log, squared or absolute, or --losses for a column of them"
 OTHER_KIND = "give both as labels, both as probabilities, or both as values"
-OPTIONS: Names = {
+OPTIONS: Names = TABLE_NAMES | {
     "a": ("--against", OTHER_KIND),  # of compare: only their losses can differ here
     "against": ("--against", None),
-    "alpha": ("--mixtures", None),  # of cvar
     "classes": ("--classes", None),
     "confidence": ("--confidence", None),
-    "domains": ("--domain", None),
-    "encoding": ("--encoding", OTHER_ENCODING),
     "loss": ("--loss", ANOTHER_LOSS),
     "losses": ("--losses", None),
-    "mixtures": ("--mixtures", None),
     "prediction": ("--prediction", None),
-    "r": ("--mixtures", None),  # of chi2
-    "rho": ("--mixtures", None),  # of tv
     "sensitive_features": ("--domain", None),
-    "target": ("--target", None),
     "y_true": ("--target", None),
 }
 

@@ -10,7 +10,7 @@ import typer
 
 from anymix.cli.files import check_inputs, check_outputs, write_output
 from anymix.cli.options import (
-    OTHER_ENCODING,
+    TABLE_NAMES,
     Encoding,
     File,
     Json,
@@ -25,20 +25,14 @@ from anymix.errors import InputError, finite_number
 
 __all__ = ["fit_file"]
 
-OPTIONS: Names = {
-    "alpha": ("--mixtures", None),  # of cvar
-    "domains": ("--domain", None),
+OPTIONS: Names = TABLE_NAMES | {
     "drop": ("--drop", None),
-    "encoding": ("--encoding", OTHER_ENCODING),
     "folds": ("--folds", None),
     "gamma": ("--gamma", None),
     "holdout": ("--holdout", None),
     "min_rows": ("--min-rows", None),
-    "mixtures": ("--mixtures", None),
-    "r": ("--mixtures", None),  # of chi2
     "robustness": ("--robustness", None),
-    "rho": ("--mixtures", None),  # of tv
-    "target": ("--target", None),
+    "use_domain": ("--use-domain", None),
     "task": ("--task", None),
     "test": ("--test", None),
 }
@@ -46,7 +40,7 @@ FEW_ROWS = (
     "raise --gamma (auto chooses it), take a smaller set of --mixtures, or put small domains "
     "together with --min-rows"
 )
-ADVICE = {"ConvergenceWarning": "raise --gamma"}
+ADVICE = {"GapWarning": "raise --gamma"}
 
 
 class UseDomain(StrEnum):

@@ -16,6 +16,7 @@ from anymix.errors import InputError
 
 __all__ = [
     "OTHER_ENCODING",
+    "TABLE_NAMES",
     "Encoding",
     "File",
     "Json",
@@ -42,6 +43,12 @@ Mixtures = Annotated[
 OTHER_ENCODING = "name that of the file, as in --encoding latin-1, or convert the file"
 
 Names = dict[str, tuple[str, str | None]]  # argument: option, and what to do if other than said
+TABLE_NAMES: Names = {  # of every command that reads a table
+    "domains": ("--domain", None),
+    "encoding": ("--encoding", OTHER_ENCODING),
+    "mixtures": ("--mixtures", None),
+    "target": ("--target", None),
+}
 
 
 @contextmanager

@@ -27,7 +27,7 @@ def steps(shown: bool, advice: Mapping[str, str] | None = None) -> Iterator[Call
         Whether anything is to be printed.
     advice : mapping of str to str, optional
         For kinds of warnings, by the name of their class, what can be done about them with the
-        command's options; it is added to the note.
+        command's options. They say it after what they `found`, instead of what the library says.
     """
     console = Console(stderr=True)
     columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
@@ -38,10 +38,10 @@ def steps(shown: bool, advice: Mapping[str, str] | None = None) -> Iterator[Call
         yield lambda description: bar.update(task, description=description)
     notes = {}
     for warning in caught:
-        text = " ".join(str(warning.message).split())
-        more = (advice or {}).get(warning.category.__name__)
-        note = f"{text}. Here: {more}" if more else text
-        notes[re.sub(r"[-+\d]", "", text)] = note  # numbers aside, the last of each
+        message: Any = warning.message
+        fix = (advice or {}).get(warning.category.__name__)
+        note = " ".join((f"{message.found}; {fix}" if fix else str(message)).split())
+        notes[re.sub(r"[-+\d]", "", note)] = note  # numbers aside, the last of each
     for note in notes.values() if shown else ():
         typer.echo(f"note: {note}", err=True)
 

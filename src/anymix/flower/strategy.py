@@ -38,7 +38,8 @@ from anymix.flower.roster import Roster
 from anymix.flower.sampling import row_weights
 from anymix.flower.training import TrainingRound
 from anymix.flower.wire import pack_record
-from anymix.mixtures import Adversary, Chi2Penalty, MixtureSet
+from anymix.mixtures import Adversary, MixtureSet
+from anymix.mixtures.penalties import penalty_on_mixtures
 from anymix.solvers.optimizers import SGD, Optimizer
 from anymix.solvers.players import Players
 from anymix.solvers.samplers import FullBatch, ModelSampler, PerDomain, Weighted
@@ -232,13 +233,12 @@ class AgnosticStrategy(Strategy):
 
     def _opponent(self, roster: Roster) -> Adversary:
         """λ, which moves only there."""
-        penalty = Chi2Penalty(self.mu, roster.sizes) if self.mu > 0 else None
         return Adversary(
             roster.mixture_set(self.mixtures),
             step=1.0,
             kind=self.adversary,
             optimistic=self.optimistic,
-            penalty=penalty,
+            penalty=penalty_on_mixtures(self.mu, roster.sizes, None),
         )
 
     def _finish(self, result: AgnosticResult) -> AgnosticResult:

@@ -25,7 +25,8 @@ Mixtures = MixtureSet | Callable[[Array], MixtureSet] | str | None
 
 __all__ = ["Mixtures", "data_mixture", "mixture_set", "target_mixtures"]
 
-WORDS = "simplex, data, chi2:2.0, cvar:0.3, tv:0.2 or a .json file"
+EXAMPLES = {"chi2": "chi2:2.0", "cvar": "cvar:0.3", "tv": "tv:0.2"}
+WORDS = f"simplex, data, {', '.join(EXAMPLES.values())} or a .json file"
 
 
 def target_mixtures(
@@ -129,8 +130,8 @@ def mixture_set(text: str, names: Iterable[Any] | None, sizes: ArrayLike) -> Mix
     m = np.asarray(sizes, dtype=np.float64)
     if kind in ("simplex", "data") and not number:
         return Simplex(len(m)) if kind == "simplex" else data_mixture(m)
-    if kind in ("chi2", "cvar", "tv"):
-        return _around_the_data(kind, _number(text, kind, number), m)
+    if kind in EXAMPLES:
+        return _around_the_data(kind, number, m)
     if not text.endswith(".json"):
         raise InputError("mixtures", f"is {text!r}", f"give {WORDS}, or a mixture set")
     if names is None:
@@ -144,20 +145,22 @@ def mixture_set(text: str, names: Iterable[Any] | None, sizes: ArrayLike) -> Mix
         raise InputError(f"{text}:", str(error), "correct the file") from None
 
 
-def _number(text: str, kind: str, number: str) -> float:
+def _around_the_data(kind: str, number: str, m: Array) -> MixtureSet:
+    """Mixtures not too far from m̄; what cannot be is refused in the words that were given."""
+    found, center = f"is '{kind}:{number}'", data_mixture(m).mixture
     try:
-        return float(number)
+        value = float(number)
     except ValueError:
-        example = {"chi2": "chi2:2.0", "cvar": "cvar:0.3", "tv": "tv:0.2"}[kind]
-        raise InputError("mixtures", f"is {text!r}", f"give a number, as in {example}") from None
-
-
-def _around_the_data(kind: str, value: float, m: Array) -> MixtureSet:
-    """Mixtures not too far from m̄."""
-    if kind == "chi2":
-        return Chi2Ball(m, value)
-    center = m / m.sum()
-    return cvar(center, value) if kind == "cvar" else TVBall(center, value)
+        raise InputError("mixtures", found, f"give a number, as in {EXAMPLES[kind]}") from None
+    try:
+        if kind == "chi2":
+            return Chi2Ball(m, value)
+        return cvar(center, value) if kind == "cvar" else TVBall(center, value)
+    except InputError as error:
+        if error.argument not in ("r", "alpha", "rho"):  # as the sets call the number
+            raise
+        fix = f"{error.fix}, as in {EXAMPLES[kind]}"
+        raise InputError("mixtures", found, fix) from None
 
 
 def _mixtures_of_file(path: Path, names: list[str]) -> MixtureSet:

@@ -22,16 +22,17 @@ def kl_box(logits: Array, lower: Array, upper: Array, total: float = 1.0) -> Arr
         return log_lower
     if not lower.any() and upper.min() >= total:  # no bound can hold
         return np.asarray(_log_softmax(logits) + np.log(total))
+    near = _drawn_together(logits, log_lower, log_upper)
     leaves = np.full_like(logits, -np.inf)  # the kinks: ζ where λ leaves u and where it meets l
-    np.subtract(logits, log_upper, out=leaves, where=upper > 0)
+    np.subtract(near, log_upper, out=leaves, where=upper > 0)
     meets = np.full_like(logits, np.inf)
-    np.subtract(logits, log_lower, out=meets, where=lower > 0)
+    np.subtract(near, log_lower, out=meets, where=lower > 0)
     kinks = np.sort(np.concatenate([leaves, meets]))
     kinks = kinks[np.isfinite(kinks)]
     low, high = -1, kinks.size
     while high - low > 1:
         middle = (low + high) // 2
-        sums = np.exp(np.clip(logits - kinks[middle], log_lower, log_upper)).sum()
+        sums = np.exp(np.clip(near - kinks[middle], log_lower, log_upper)).sum()
         low, high = (middle, high) if sums >= total else (low, middle)
     left = kinks[low] if low >= 0 else -np.inf
     right = kinks[high] if high < kinks.size else np.inf
@@ -42,6 +43,25 @@ def kl_box(logits: Array, lower: Array, upper: Array, total: float = 1.0) -> Arr
         inner = _log_softmax(logits[free]) + np.log(rest)
         result[free] = np.clip(inner, log_lower[free], log_upper[free])
     return result
+
+
+def _drawn_together(logits: Array, log_lower: Array, log_upper: Array) -> Array:
+    """Logits in the same order, and no two neighbours further apart than it takes to tell.
+
+    Next to a logit of 1e17 rounding would lose log u − log l, the width from kink to kink of an
+    entry. But entries whose logits differ by more than a width and 800 do not see each other: at
+    the kinks of one the other is at a bound, or e⁻⁸⁰⁰ = 0. How much more they differ is no matter.
+    """
+    used = log_upper > -np.inf
+    v = logits[used]
+    if v.max() - v.min() <= 1e6:
+        return logits
+    order, near = np.argsort(v), logits.copy()
+    width = log_upper.max() - log_lower.min(where=log_lower > -np.inf, initial=0.0)
+    gaps = np.minimum(np.diff(v[order]), 800 + width)
+    v[order] = np.append(0.0, np.cumsum(gaps))
+    near[used] = v
+    return near
 
 
 def kl_ball(logits: Array, center: Array, rho: float) -> Array:

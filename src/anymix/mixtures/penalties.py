@@ -32,6 +32,7 @@ class Penalty(ABC):
     """
 
     is_quadratic: bool = True  # then the second derivative is the same everywhere
+    mu: float = 0.0  # how much χ² there is in it
 
     @abstractmethod
     def value(self, mixture: ArrayLike) -> float:
@@ -81,7 +82,7 @@ class Penalty(ABC):
 
     @abstractmethod
     def times(self, factor: float) -> Penalty:
-        """factor · penalty, up to a constant: for losses that are measured in another unit.
+        """factor · penalty: for losses that are measured in another unit.
 
         Parameters
         ----------
@@ -223,6 +224,7 @@ class DirichletPrior(Penalty):
         if np.any(self.alpha < 1):
             raise InputError("alpha", f"has the entry {self.alpha.min()}", "give numbers ≥ 1")
         self.alpha.setflags(write=False)
+        self._constant = float(np.sum(gammaln(self.alpha)) - gammaln(self.alpha.sum()))
 
     def __repr__(self) -> str:
         return f"DirichletPrior(alpha={self.alpha.tolist()})"
@@ -230,8 +232,7 @@ class DirichletPrior(Penalty):
     def value(self, mixture: ArrayLike) -> float:
         """−log p(λ); inf where λ_k = 0 for some α_k > 1."""
         lam = vector("mixture", mixture, self.alpha.size)
-        constant = np.sum(gammaln(self.alpha)) - gammaln(self.alpha.sum())
-        return float(constant - np.sum(xlogy(self.alpha - 1, lam)))
+        return float(self._constant - np.sum(xlogy(self.alpha - 1, lam)))
 
     def gradient(self, mixture: ArrayLike) -> Array:
         """−(α−1)/λ, (p,); 0 where α = 1."""
@@ -260,8 +261,10 @@ class DirichletPrior(Penalty):
         return water_fill(self.alpha - 1, L, *bounds)
 
     def times(self, factor: float) -> DirichletPrior:
-        """The prior with 1 + factor · (α − 1) for α: its logarithm is so many times as large."""
-        return DirichletPrior(1 + factor * (self.alpha - 1))
+        """−factor · log p(λ): 1 + factor · (α − 1) for α, and the same multiple of the constant."""
+        multiple = DirichletPrior(1 + factor * (self.alpha - 1))
+        multiple._constant = factor * self._constant
+        return multiple
 
 
 def penalty_on_mixtures(mu: float, sizes: ArrayLike, prior: DirichletPrior | None) -> Penalty:

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_number
-from anymix.mixtures import Chi2Penalty, DirichletPrior, MixtureSet, Simplex
+from anymix.mixtures import DirichletPrior, MixtureSet, Simplex
+from anymix.mixtures.penalties import Penalty, penalty_on_mixtures
 from anymix.problem.duals import Dual
 from anymix.problem.regularizers import Regularizer, regularizer_of
 
@@ -197,16 +198,12 @@ class Objective:
     ----------
     mixtures : MixtureSet
         The set Λ.
-    sizes : ndarray of shape (p,)
-        m_k, the rows of every domain.
     shrinkage : Regularizer
         γR(w − a).
-    mu : float
-        Weight of the χ² penalty on λ.
+    penalty : Penalty
+        What λ pays: μ χ²(λ‖m̄), −log p_Λ(λ), or nothing.
     offsets : ndarray of shape (p,)
         The b_k.
-    prior : DirichletPrior, optional
-        The prior on λ, instead of the penalty.
     rounding : float
         The relative error of a sum over the rows.
     reach : ndarray of shape (D,)
@@ -214,17 +211,11 @@ class Objective:
     """
 
     mixtures: MixtureSet
-    sizes: Array
     shrinkage: Regularizer
-    mu: float
+    penalty: Penalty
     offsets: Array
-    prior: DirichletPrior | None = None
     rounding: float = 0.0
     reach: Array = field(default_factory=lambda: np.zeros(1))
-    chi2: Chi2Penalty = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "chi2", Chi2Penalty(self.mu, self.sizes))
 
     @staticmethod
     def of(
@@ -239,26 +230,20 @@ class Objective:
     ) -> Objective:
         """The checked objective of a problem; the arguments are those of `solve`."""
         mixtures = _checked_set(mixtures, problem.n_domains)
-        for name, value in (("gamma", gamma), ("mu", mu)):
-            finite_number(name, value, "give a finite number ≥ 0", lambda x: x >= 0)
-        shrinkage = regularizer_of(norm, float(gamma), problem.penalized, anchor)
-        if prior is not None and mu > 0:
-            raise InputError("", "mu and prior are both given", "penalise λ by one of them")
+        gamma = finite_number("gamma", gamma, "give a finite number ≥ 0", lambda x: x >= 0)
+        shrinkage = regularizer_of(norm, gamma, problem.penalized, anchor)
+        penalty = penalty_on_mixtures(mu, problem.sizes, prior)
         b = _checked_offsets(offsets, problem.n_domains)
-        known = problem.rounding, problem.reach
-        return Objective(mixtures, problem.sizes, shrinkage, float(mu), b, prior, *known)
+        return Objective(mixtures, shrinkage, penalty, b, problem.rounding, problem.reach)
 
     def inside(self, inner: Conditioned) -> Objective:
         """Φ of the inner problem, which is this one over scale²."""
-        unit, prior = inner.scale * inner.scale, self.prior
-        if prior is not None and unit != 1:
-            prior = DirichletPrior(1 + (np.asarray(prior.alpha) - 1) / unit)
+        unit = inner.scale * inner.scale
         return replace(
             self,
             shrinkage=self.shrinkage.in_units(inner.scale),
-            mu=self.mu / unit,
+            penalty=self.penalty.times(1 / unit),
             offsets=self.offsets / unit,
-            prior=prior,
             rounding=inner.problem.rounding,
             reach=inner.problem.reach,
         )
@@ -277,18 +262,20 @@ class Objective:
         """The name of the regulariser, as `solve` takes it."""
         return self.shrinkage.name
 
+    @property
+    def mu(self) -> float:
+        """The weight μ of the χ² penalty; 0 where λ pays nothing, or by a prior."""
+        return self.penalty.mu
+
     # -- the maximising player -----------------------------------------------------------------
 
     def best_response(self, losses: Array) -> Array:
         """argmax_{λ∈Λ} Σ λ_k (L_k − b_k) − penalty(λ), exact."""
-        if self.prior is not None:
-            return self.prior.best_response(self.mixtures, losses - self.offsets)
-        return self.chi2.best_response(self.mixtures, losses - self.offsets)
+        return self.penalty.best_response(self.mixtures, losses - self.offsets)
 
     def mixture_value(self, losses: Array, mixture: Array) -> float:
         """Σ λ_k (L_k − b_k) − penalty(λ)."""
-        value = float(mixture @ (losses - self.offsets)) - self.chi2.value(mixture)
-        return value if self.prior is None else value - self.prior.value(mixture)
+        return float(mixture @ (losses - self.offsets)) - self.penalty.value(mixture)
 
     def worst_value(self, losses: Array) -> float:
         """max over λ of `mixture_value`."""

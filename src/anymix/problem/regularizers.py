@@ -9,6 +9,7 @@ A proof needs the least value of a line plus the regulariser, known in closed fo
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -26,7 +27,7 @@ __all__ = ["PlainNorm", "Regularizer", "SquaredNorm", "regularizer_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class Regularizer:
+class Regularizer(ABC):
     """γR(w − a), what all regularisers share.
 
     Parameters
@@ -50,37 +51,46 @@ class Regularizer:
         """The w at which R is 0, (D,)."""
         return np.zeros(len(self.penalized)) if self.anchor is None else self.anchor.copy()
 
+    @property
+    @abstractmethod
+    def is_quadratic(self) -> bool:
+        """Whether its gradient is γ(w − a)."""
+
+    @abstractmethod
     def value(self, w: Array) -> float:
         """γR(w − a)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def gradient(self, w: Array) -> Array:
         """γ∇R(w − a), (D,)."""
-        raise NotImplementedError
 
+    @abstractmethod
+    def longest_gradient(self, w_radius: float) -> float:
+        """At least ‖γ∇R(w − a)‖ for every ‖w‖ ≤ w_radius."""
+
+    @abstractmethod
     def add_hessian(self, w: Array, hessian: Array) -> None:
         """Add γ∇²R(w − a) to a Hessian (D, D), in place."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ridge(self, w: Array) -> float:
         """About the curvature in a direction across w − a."""
-        raise NotImplementedError
 
+    @abstractmethod
     def smoothed(self, error: float) -> Regularizer:
         """A regulariser with derivatives everywhere, whose value is at most so much larger."""
-        raise NotImplementedError
 
+    @abstractmethod
     def in_units(self, scale: float) -> Regularizer:
         """The regulariser of w/scale that is this one over scale²."""
-        raise NotImplementedError
 
+    @abstractmethod
     def price(self, rest: Array) -> float:
         """What it costs a bound if so much of the gradient of Φ is left."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scales(self, dual: Dual) -> Iterator[float]:
         """Factors that make v short enough for a bound, the largest first; none if it is."""
-        raise NotImplementedError
 
     def least(self, dual: Dual) -> float:
         """The least of value + ⟨v, w⟩ + γR(w − a) over w, for the worst v within its error.
@@ -92,9 +102,9 @@ class Regularizer:
             return -math.inf
         return self._at_anchor(dual) - self._fall(self._length_of(dual))
 
+    @abstractmethod
     def _fall(self, length: float) -> float:
         """How far ⟨v, u⟩ + γR(u) can be below 0, ‖v‖ being at most `length`."""
-        raise NotImplementedError
 
     def _at_anchor(self, dual: Dual) -> float:
         """At most value + ⟨v, a⟩: the products and their sum are rounded once each."""
@@ -107,6 +117,10 @@ class Regularizer:
 
     def _length_of(self, dual: Dual) -> float:
         return float(np.linalg.norm((np.abs(dual.v) + dual.error)[self.penalized]))
+
+    def _seen(self, w: Array) -> Array:
+        """The penalised entries of w − a."""
+        return w[self.penalized] if self.anchor is None else (w - self.anchor)[self.penalized]
 
     def _away(self, w: Array) -> Array:
         """w − a where it counts, 0 elsewhere, (D,)."""
@@ -138,14 +152,23 @@ class SquaredNorm(Regularizer):
 
     name: ClassVar[str] = "squared"
 
+    @property
+    def is_quadratic(self) -> bool:
+        """Yes."""
+        return True
+
     def value(self, w: Array) -> float:
         """½γ‖w − a‖²."""
-        u = w[self.penalized] if self.anchor is None else (w - self.anchor)[self.penalized]
+        u = self._seen(w)
         return 0.5 * self.gamma * float(u @ u)
 
     def gradient(self, w: Array) -> Array:
         """γ(w − a)."""
         return self.gamma * self._away(w)
+
+    def longest_gradient(self, w_radius: float) -> float:
+        """γ(w_radius + ‖a‖)."""
+        return self.gamma * (w_radius + float(np.linalg.norm(self.origin)))
 
     def add_hessian(self, w: Array, hessian: Array) -> None:
         """hessian += γI."""
@@ -201,15 +224,23 @@ class PlainNorm(Regularizer):
 
     name: ClassVar[str] = "plain"
 
+    @property
+    def is_quadratic(self) -> bool:
+        """Only if γ = 0, where there is nothing left of it."""
+        return self.gamma == 0
+
     def value(self, w: Array) -> float:
         """γ‖w − a‖."""
-        u = w[self.penalized] if self.anchor is None else (w - self.anchor)[self.penalized]
-        return self.gamma * float(np.linalg.norm(u))
+        return self.gamma * float(np.linalg.norm(self._seen(w)))
 
     def gradient(self, w: Array) -> Array:
         """γ(w − a)/‖w − a‖."""
         u = self._away(w)
         return self.gamma * (u / self._length(u))
+
+    def longest_gradient(self, w_radius: float) -> float:
+        """The weight γ, everywhere."""
+        return self.gamma
 
     def add_hessian(self, w: Array, hessian: Array) -> None:
         """hessian += γ(I − uuᵀ)/‖w − a‖ with the direction u of w − a."""
@@ -221,8 +252,7 @@ class PlainNorm(Regularizer):
 
     def ridge(self, w: Array) -> float:
         """γ/‖w − a‖, at most 1000γ."""
-        u = w[self.penalized] if self.anchor is None else (w - self.anchor)[self.penalized]
-        return self.gamma / max(float(np.linalg.norm(u)), 1e-3)
+        return self.gamma / max(float(np.linalg.norm(self._seen(w))), 1e-3)
 
     def smoothed(self, error: float) -> PlainNorm:
         """With smoothing = error/γ."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from anymix.datasets import Dataset, load_adult, load_fashion
 from anymix.mixtures import MixtureSet, Point, Simplex
+from anymix.mixtures.choosing import data_mixture
 from anymix.solvers.optimizers import Adagrad, Adam, Optimizer
 
 Array = NDArray[np.float64]
@@ -114,10 +115,6 @@ def _only(k: int) -> Sets:
     return lambda sizes: Point(np.eye(len(sizes))[k])
 
 
-def _pooled(sizes: Array) -> MixtureSet:
-    return Point(sizes / sizes.sum())
-
-
 def _any_mixture(sizes: Array) -> MixtureSet:
     return Simplex(len(sizes))
 
@@ -131,7 +128,7 @@ ADULT = Experiment(
     rows={
         "doctorate": _only(0),
         "non-doctorate": _only(1),
-        "Û": _pooled,
+        "Û": data_mixture,
         "agnostic": _any_mixture,
     },
     settings=Settings(
@@ -152,7 +149,7 @@ FASHION = Experiment(
     load=partial(load_fashion, classes=("t-shirt/top", "pullover", "shirt")),
     optimizer=Adam(),
     domains=("shirt", "pullover", "t-shirt/top"),
-    rows={"Û": _pooled, "agnostic": _any_mixture},
+    rows={"Û": data_mixture, "agnostic": _any_mixture},
     settings=Settings(
         step_w=3e-3, step_mixture=1e-2, batch_size=50, n_steps=4000, output="average"
     ),

@@ -7,7 +7,6 @@ can beat is small. The problem is an oracle of sums (`problem.objective`): rows 
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,11 @@ Array = NDArray[np.float64]
 Record = dict[str, Any]
 
 __all__ = ["Record", "Solution", "solve"]
+
+TO_CLOSE_IT = (
+    "raise max_iter or tol, centre or scale the columns, or raise gamma (with gamma = 0 there is "
+    "no best model for separable data, and no proof where columns differ by rounding only)"
+)
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,9 @@ def solve(
         else:
             solution = _solve_inside(inside, objective, tol, start, max_iter, watch)
     if not solution.converged:
-        _warn(solution, tol)
+        from anymix.solvers.gap_warning import warn_of_gap  # loads scikit-learn
+
+        warn_of_gap(f"{solution.n_iter} iterations", solution.certificate.gap, tol, TO_CLOSE_IT)
     return solution
 
 
@@ -316,19 +322,6 @@ def _record(n_iter: int, at: Iterate, lower: float) -> Record:
         "worst_domain": int(np.argmax(at.there.losses)),
         "mixture": at.mixture.tolist(),
     }
-
-
-def _warn(solution: Solution, tol: float) -> None:
-    from sklearn.exceptions import ConvergenceWarning
-
-    warnings.warn(
-        f"stopped after {solution.n_iter} iterations with gap {solution.certificate.gap:.2e} "
-        f"above tol {tol:.2e}; raise max_iter or tol, centre or scale the columns, or raise gamma "
-        "(with gamma = 0 there is no best model for separable data, and no proof where columns "
-        "differ by rounding only)",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
 
 
 @contextmanager

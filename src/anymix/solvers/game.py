@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures import Adversary, Chi2Penalty, DirichletPrior, MixtureSet
+from anymix.mixtures import Adversary, DirichletPrior, MixtureSet
 from anymix.problem.linear import LinearDomains
 from anymix.solvers.certificates import Objective
 from anymix.solvers.optimizers import SGD, Optimizer
@@ -94,11 +94,6 @@ class Game:
             every=int(every),
             optimistic=optimistic,
         )
-
-    @property
-    def penalty(self) -> Chi2Penalty | DirichletPrior | None:
-        """What λ pays, if anything."""
-        return self.objective.prior or (self.objective.chi2 if self.objective.mu > 0 else None)
 
     def opponent(self) -> Adversary:
         """λ_0 with its step rule; the penalty is part of its gradients."""

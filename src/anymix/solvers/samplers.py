@@ -165,7 +165,40 @@ class FullBatch:
 
 
 @dataclass(frozen=True)
-class PerDomain:
+class _RowsOfEach:
+    """b rows of every domain."""
+
+    batch_size: int = 1
+
+    def __post_init__(self) -> None:
+        _check_batch(self.batch_size)
+
+    def n_draws(self, n_domains: int) -> int:
+        """p b."""
+        return n_domains * self.batch_size
+
+    def _picked(self, rows: DomainRows, p: int, u: Array) -> tuple[Indices, Indices]:
+        """Domains 1, …, 1, 2, …, p, each b times, and the rows of them that u picks."""
+        domains = np.repeat(np.arange(p), self.batch_size)
+        return domains, rows.pick(domains, u)
+
+
+@dataclass(frozen=True)
+class _RowsOfAny:
+    """b times a domain and a row of it."""
+
+    batch_size: int = 1
+
+    def __post_init__(self) -> None:
+        _check_batch(self.batch_size)
+
+    def n_draws(self, n_domains: int) -> int:
+        """2 b: a domain and a row of it, b times."""
+        return 2 * self.batch_size
+
+
+@dataclass(frozen=True)
+class PerDomain(_RowsOfEach):
     """δ_w = Σ_k λ_k · mean of ∇ℓ over b random rows of domain k. Variance ≤ ‖λ‖² σ_I² / b.
 
     Parameters
@@ -179,23 +212,14 @@ class PerDomain:
     15
     """
 
-    batch_size: int = 1
-
-    def __post_init__(self) -> None:
-        _check_batch(self.batch_size)
-
-    def n_draws(self, n_domains: int) -> int:
-        """p b."""
-        return n_domains * self.batch_size
-
     def model_gradient(self, rows: DomainRows, w: Array, mixture: Array, u: Array) -> Array:
         """Σ_k λ_k · mean of ∇ℓ over the b rows of domain k that u picks."""
-        domains = np.repeat(np.arange(len(mixture)), self.batch_size)
-        return rows.gradient(w, rows.pick(domains, u), mixture[domains] / self.batch_size)
+        domains, picked = self._picked(rows, len(mixture), u)
+        return rows.gradient(w, picked, mixture[domains] / self.batch_size)
 
 
 @dataclass(frozen=True)
-class Weighted:
+class Weighted(_RowsOfAny):
     """δ_w = mean of ∇ℓ over b draws of a domain K ~ λ and a row of it. Variance (σ_I² + σ_O²)/b.
 
     `Weighted(batch_size=p)` is the paper's p-Weighted gradient.
@@ -211,15 +235,6 @@ class Weighted:
     6
     """
 
-    batch_size: int = 1
-
-    def __post_init__(self) -> None:
-        _check_batch(self.batch_size)
-
-    def n_draws(self, n_domains: int) -> int:
-        """2 b: a domain and a row of it, b times."""
-        return 2 * self.batch_size
-
     def model_gradient(self, rows: DomainRows, w: Array, mixture: Array, u: Array) -> Array:
         """The mean of ∇ℓ over the b rows that u picks, domains by λ."""
         total = np.cumsum(mixture)
@@ -229,7 +244,7 @@ class Weighted:
 
 
 @dataclass(frozen=True)
-class UniformDomain:
+class UniformDomain(_RowsOfAny):
     """δ_λ: b times a domain K uniform on 1..p and a row of it; entry K gets p ℓ / b.
 
     Parameters
@@ -243,15 +258,6 @@ class UniformDomain:
     6
     """
 
-    batch_size: int = 1
-
-    def __post_init__(self) -> None:
-        _check_batch(self.batch_size)
-
-    def n_draws(self, n_domains: int) -> int:
-        """2 b: a domain and a row of it, b times."""
-        return 2 * self.batch_size
-
     def mixture_gradient(self, rows: DomainRows, w: Array, offsets: Array, u: Array) -> Array:
         """p (ℓ − b_k) / b at the domains that u picks, 0 elsewhere."""
         p = len(offsets)
@@ -264,7 +270,7 @@ class UniformDomain:
 
 
 @dataclass(frozen=True)
-class EveryDomain:
+class EveryDomain(_RowsOfEach):
     """δ_λ: entry k is the mean ℓ of b random rows of domain k, for every k.
 
     Parameters
@@ -278,19 +284,10 @@ class EveryDomain:
     15
     """
 
-    batch_size: int = 1
-
-    def __post_init__(self) -> None:
-        _check_batch(self.batch_size)
-
-    def n_draws(self, n_domains: int) -> int:
-        """p b."""
-        return n_domains * self.batch_size
-
     def mixture_gradient(self, rows: DomainRows, w: Array, offsets: Array, u: Array) -> Array:
         """The mean ℓ of the b rows of domain k that u picks, less b_k."""
-        domains = np.repeat(np.arange(len(offsets)), self.batch_size)
-        losses = rows.losses(w, rows.pick(domains, u))
+        _, picked = self._picked(rows, len(offsets), u)
+        losses = rows.losses(w, picked)
         means: Array = losses.reshape(len(offsets), -1).mean(axis=1)
         return means - offsets
 

@@ -120,13 +120,13 @@ class _Program:
 
 def _dual_step(objective: Objective, c: Array, factor: Array, mixture: Array) -> Array:
     """argmin_{λ∈Λ} ½|Fᵀλ|² − ⟨c, λ⟩ + penalty(λ)."""
-    diagonal = objective.chi2.hessian(mixture) if objective.mu > 0 else None
-    if objective.prior is None:
-        return objective.mixtures.minimize_quadratic(c, factor, diagonal, mixture)
+    mixtures, penalty = objective.mixtures, objective.penalty
+    if penalty.is_quadratic:
+        return mixtures.minimize_quadratic(c, factor, penalty.hessian(mixture), mixture)
     lam = np.maximum(mixture, 1e-12)
-    for _ in range(50):  # Newton on the prior, which is not quadratic
-        h, g = objective.prior.hessian(lam), objective.prior.gradient(lam)
-        new = objective.mixtures.minimize_quadratic(c - g + h * lam, factor, h, mixture)
+    for _ in range(50):  # Newton's method for a penalty that is not quadratic
+        h, g = penalty.hessian(lam), penalty.gradient(lam)
+        new = mixtures.minimize_quadratic(c - g + h * lam, factor, h, mixture)
         change = new - lam
         falling = change < 0
         t = min(1.0, float(np.min(-0.9 * lam[falling] / change[falling], initial=1.0)))

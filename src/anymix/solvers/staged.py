@@ -14,7 +14,6 @@ taken off all that λ sees: with Σλ = 1 this moves no solution, only noise.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -24,13 +23,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures import Box, MixtureSet, Point, Simplex, TVBall, Vertices
+from anymix.mixtures import MixtureSet
 from anymix.problem.linear import Evaluation, LinearDomains, squared_lengths
 from anymix.problem.losses import CrossEntropy
 from anymix.solvers.certificates import Certificate, Objective, bracket, certify
 from anymix.solvers.exact import Record, Solution
 from anymix.solvers.samplers import Weighted
-from anymix.solvers.stochastic import optimistic_afl, stochastic_afl
+from anymix.solvers.stochastic import not_compiled, optimistic_afl, stochastic_afl
 
 Array = NDArray[np.float64]
 Schedule = str | float
@@ -38,6 +37,7 @@ Schedule = str | float
 __all__ = ["Schedule", "train"]
 
 TINY = 1e-300  # for 0 in a denominator
+TO_CLOSE_IT = "raise max_iter or tol, scale the features, or take the exact solver"
 
 
 def train(
@@ -123,7 +123,9 @@ def train(
                 break
     solution = best.solution(tol)
     if not solution.converged:
-        _warn(solution, tol)
+        from anymix.solvers.gap_warning import warn_of_gap  # loads scikit-learn
+
+        warn_of_gap(f"{solution.n_iter} passes", solution.certificate.gap, tol, TO_CLOSE_IT)
     return solution
 
 
@@ -139,17 +141,6 @@ def _check(schedule: Schedule, tol: float, max_iter: int) -> None:
 def _price_of_a_proof(problem: LinearDomains) -> float:
     """What a certificate costs in passes, about: the Hessian of d parameters, d/16."""
     return problem.n_parameters / 16 if problem.n_parameters <= 3000 else 1.0
-
-
-def _warn(solution: Solution, tol: float) -> None:
-    from sklearn.exceptions import ConvergenceWarning
-
-    warnings.warn(
-        f"stopped after {solution.n_iter} passes with gap {solution.certificate.gap:.2e} above tol "
-        f"{tol:.2e}; raise max_iter or tol, scale the features, or take the exact solver",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
 
 
 @dataclass
@@ -212,15 +203,14 @@ class _Stages:
     @property
     def entropic(self) -> bool:
         """Multiplicative weights, where their projections are exact."""
-        return isinstance(self.objective.mixtures, Simplex | Vertices | Box | TVBall | Point)
+        return self.objective.mixtures.has_kl_projection
 
     def batch(self, length: float) -> int:
         """Rows of a draw: 1 where steps are compiled, or so many that NumPy is no slower.
 
         Last iterates are as noisy as their steps, so for them a longer stage has larger batches.
         """
-        compiled = isinstance(self.objective.mixtures, Simplex | Vertices | Point)
-        compiled &= self.objective.norm == "squared" or self.objective.gamma == 0
+        compiled = not_compiled(self.objective) is None
         least = 1 if compiled else math.ceil(self.problem.n_rows / 1000)
         growth = math.ceil(length * min(1.0, self.problem.n_rows / 2000))  # 1000 steps are left
         return least * growth if self.optimistic else least
@@ -284,7 +274,7 @@ class _Stages:
         )
         step_mixture = min(
             c * self._size_mixture(here, lam, b, batch) / math.sqrt(T),
-            c / max(float(self.objective.chi2.hessian(lam).max()), TINY),
+            c / max(float(self.objective.penalty.hessian(lam).max()), TINY),
         )
         if self.optimistic:  # or the two players throw each other about
             step_mixture = min(step_mixture, 0.25 / max(step_w * float(squares.max()), TINY))
@@ -304,7 +294,7 @@ class _Stages:
         o, p, problem, L = self.objective, self.problem.n_domains, self.problem, here.losses
         values = problem.loss.derivatives(here.scores, problem.y, 0)[0]
         second = np.maximum(problem.average @ values**2 - 2 * b * L + b**2, 0)  # E_k(ℓ − b_k)²
-        squares = p * second / batch + (1 - 1 / batch) * (L - b) ** 2 + o.chi2.gradient(lam) ** 2
+        squares = p * second / batch + (1 - 1 / batch) * (L - b) ** 2 + o.penalty.gradient(lam) ** 2
         if self.entropic:
             return math.sqrt(2 * math.log(p) / max(float(lam @ squares), TINY))
         return 2 * o.mixtures.radius / max(math.sqrt(float(squares.sum())), TINY)

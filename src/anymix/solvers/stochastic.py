@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures import DirichletPrior, MixtureSet, Point, Simplex, Vertices
+from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
+from anymix.problem.objective import Objective
 from anymix.solvers.game import Game
 from anymix.solvers.iterates import Iterate, PlayersPoint
 from anymix.solvers.optimizers import SGD, Adagrad, Adam, Momentum, Optimizer
@@ -40,7 +41,7 @@ from anymix.solvers.steps import Schedule
 
 Array = NDArray[np.float64]
 
-__all__ = ["Iterate", "mirror_prox_afl", "optimistic_afl", "stochastic_afl"]
+__all__ = ["Iterate", "mirror_prox_afl", "not_compiled", "optimistic_afl", "stochastic_afl"]
 
 
 def stochastic_afl(
@@ -268,7 +269,6 @@ def _obstacle(game: Game) -> str | None:
     """What the compiled loop does not take, or None."""
     takes: dict[str, tuple[object, tuple[type, ...]]] = {
         "loss": (game.problem.loss, (CrossEntropy, SquaredError, Huber, Hinge)),
-        "mixtures": (game.objective.mixtures, (Simplex, Vertices, Point)),
         "sampler": (game.sampler, (PerDomain, Weighted)),
         "mixture_sampler": (game.mixture_sampler, (EveryDomain, UniformDomain)),
         "optimizer": (game.optimizer, (SGD, Momentum, Adagrad, Adam)),
@@ -277,10 +277,19 @@ def _obstacle(game: Game) -> str | None:
         if type(value) not in kinds:
             known = ", ".join(kind.__name__ for kind in kinds)
             return f"{name} is {type(value).__name__} and there is compiled code for {known}"
-    if game.objective.prior is not None:
+    return not_compiled(game.objective)
+
+
+def not_compiled(objective: Objective) -> str | None:
+    """What there is of Φ, its losses aside, that the compiled loop does not take, or None."""
+    mixtures = objective.mixtures
+    if not (mixtures.is_simplex or mixtures.is_point):
+        known = "Simplex, Vertices, Point"
+        return f"mixtures is {type(mixtures).__name__} and there is compiled code for {known}"
+    if not objective.penalty.is_quadratic:
         return "there is no compiled code for a prior"
-    if game.objective.gamma > 0 and game.objective.norm != "squared":
-        return f"norm is {game.objective.norm!r} and there is compiled code for 'squared'"
+    if not objective.shrinkage.is_quadratic:
+        return f"norm is {objective.norm!r} and there is compiled code for 'squared'"
     return None
 
 
@@ -329,8 +338,7 @@ def _gradients(
     delta_w = delta_w + game.objective.regularizer_gradient(w)
     b = game.objective.offsets
     delta_mixture = game.mixture_sampler.mixture_gradient(rows, w, b, u[n_w:])
-    if game.penalty is not None:
-        delta_mixture = delta_mixture - game.penalty.gradient(mixture)
+    delta_mixture = delta_mixture - game.objective.penalty.gradient(mixture)
     if not np.all(np.isfinite(delta_mixture)):
         raise InputError(
             "step_w",

@@ -18,6 +18,7 @@ Index = NDArray[np.intp]
 __all__ = ["ROWS_TO_FOLD", "Plan", "check_splits", "plan"]
 
 ROWS_TO_FOLD = 20_000  # up to here every row is held out once, beyond it a quarter of them
+TOO_FEW = "too few rows to learn from some and to judge on others"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,19 +85,19 @@ def check_splits(rows: Rows, splits: Sequence[Split]) -> None:
         The parts to fit and to judge on.
     """
     domain = rows.domains.key()
+    judged_on = np.concatenate([domain[part] for _, part in splits])
+    for codes in (*(domain[part] for part, _ in splits), judged_on):
+        for name in _missing(codes, rows.names):
+            fix = "raise it, say to 30, to put small domains together, or leave these rows out"
+            raise InputError("min_rows", f"is too low: domain {name!r} has {TOO_FEW}", fix)
+    if rows.classes is None:
+        return
     for part, _ in splits:
-        _check("domain", domain[part], rows.names)
-        if rows.classes is not None:
-            _check("class", rows.y[part], rows.classes)
-    _check("domain", np.concatenate([domain[part] for _, part in splits]), rows.names)
+        for name in _missing(rows.y[part], rows.classes):
+            fix = "put rare classes together in the table, or leave these rows out"
+            raise InputError("target", f"has the class {name!r} with {TOO_FEW}", fix)
 
 
-def _check(what: str, codes: NDArray[Any], names: NDArray[Any]) -> None:
-    counts = np.bincount(codes, minlength=len(names))
-    if counts.min() == 0:
-        how = "(min_rows=30)" if what == "domain" else "in the table"
-        raise InputError(
-            f"{what} {str(names[np.argmin(counts)])!r}",
-            "has too few rows to fit some and hold out others",
-            f"put small ones together {how}, leave them out, or hold out another share",
-        )
+def _missing(codes: NDArray[Any], names: NDArray[Any]) -> list[str]:
+    """The names whose code is not there."""
+    return [str(name) for name in names[np.bincount(codes, minlength=len(names)) == 0]]

@@ -277,6 +277,14 @@ def test_compiled_is_chosen_where_it_can_be() -> None:
     assert "compiled" not in run(make(), n=1, compiled=False)[0].state
 
 
+@adversaries
+@pytest.mark.parametrize("entry", [0.0, 0.25])
+def test_a_box_that_is_the_simplex_or_a_point_is_compiled_too(entry: float, adversary: str) -> None:
+    """What the set is counts, not how it was written: λ moves in Δ_p, or not at all."""
+    same = Box([entry] * 4, [1.0 - 3 * entry] * 4)
+    assert_same_path(make(), same, adversary=adversary)
+
+
 def test_mirror_prox_has_no_compiled_path() -> None:
     with pytest.raises(TypeError, match="compiled"):
         mirror_prox_afl(make(), step_w=0.1, step_mixture=0.1, compiled=True)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anymix.mixtures import Point
 from anymix.problem.losses import CrossEntropy, Hinge
 from anymix.solvers.compiled import records
 from anymix.solvers.compiled.entropic_tree import Entropic, entropic
@@ -103,7 +102,7 @@ def rules_of(game: Game) -> Rules:
         radius=math.inf if game.w_radius is None else float(game.w_radius),
         optimistic=bool(game.optimistic),
         entropic=game.adversary == "entropic",
-        fixed=type(game.objective.mixtures) is Point,
+        fixed=game.objective.mixtures.is_point,
     )
 
 
@@ -205,7 +204,7 @@ def _mixture(game: Game, state: dict[str, Any]) -> Mixture:
     """λ, in a tree if a step draws from λ and moves few entries."""
     lam, total, log = state["mixture"], state["total"], state.get("logarithm")
     few = _is_weighted(game) and _is_uniform(game) and game.objective.mu == 0
-    if few and type(game.objective.mixtures) is not Point:
+    if few and not game.objective.mixtures.is_point:
         if log is None:
             return None, euclidean(lam, total), None
         return None, None, entropic(log, total)
