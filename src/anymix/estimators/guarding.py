@@ -89,7 +89,8 @@ class HeldOut:
     @cached_property
     def value(self) -> Array:
         """V, (C,)."""
-        return np.einsum("cp,cp->c", self.worst, self.domain_losses - self.offsets)
+        value: Array = np.einsum("cp,cp->c", self.worst, self.domain_losses - self.offsets)
+        return value
 
     @cached_property
     def pooled(self) -> Array:

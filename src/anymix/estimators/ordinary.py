@@ -47,7 +47,7 @@ class Ordinary:
     Parameters
     ----------
     gamma : float
-        γ₀ of least mean loss on the rows held out.
+        γ₀ of least Σ_k m̄_k L_k on the rows held out.
     solutions : list of Solution
         The model of each fold, at γ₀.
     """
@@ -81,8 +81,8 @@ def choose_ordinary(
     for number, (part, held_out) in enumerate(splits, start=1):
         train = rows.to_fit(part, f"the training part of fold {number}").merged()
         folds.append(_path(train, path, options))
-        weight = np.ones(len(rows))[held_out] if rows.weight is None else rows.weight[held_out]
-        total += rows.row_losses([s.w for s in folds[-1]], held_out) @ weight
+        test = rows.to_judge(held_out)
+        total += [test.sizes @ test.losses(solution.w) for solution in folds[-1]]
     best = int(np.argmin(total))
     return Ordinary(path[best], [fold[best] for fold in folds])
 
@@ -207,7 +207,10 @@ def given_anchor(rows: Rows, anchor: Anchor) -> Array | None:
     fix = f"give 'ordinary', None, or an array of shape {(d,) if K == 1 else (K, d)}"
     if isinstance(anchor, str):
         raise InputError("anchor", f"is {anchor!r}", fix)
-    a = np.asarray(anchor)
+    try:
+        a = np.asarray(anchor)
+    except ValueError:  # lists of unequal lengths
+        raise InputError("anchor", "is no array", fix) from None
     size = K * (d + rows.intercept)
     if a.shape == (size,):
         return finite_vector("anchor", a, size)

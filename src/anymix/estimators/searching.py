@@ -76,6 +76,7 @@ def candidates_of(
     """
     caps = sorted(skewnesses, key=lambda r: np.inf if r is None else r)
     down = (sorted(values, reverse=True) for values in (mus, gammas))
+    grid: Iterable[tuple[float, float | None, float, float]]
     grid = product(sorted(robustness), caps, *down)
     return [Candidate(t, gamma, mu, r) for t, r, mu, gamma in grid]
 
@@ -186,6 +187,8 @@ def _search(rows: Rows, folds: Sequence[Sequence[Split]], plan: Plan) -> Found:
         if w0 is None:
             w0 = fit_ordinary(train, ordinary.gamma, plan.options, ordinary.solutions[-1])
         solutions = [w0, *_walk(train, test, plan, w0, plan.anchored(rows, w0), alone)]
+        if not plan.candidates:  # the ordinary model is compared with something too
+            _offsets(train, test, plan, {**plan.options, "gamma": ordinary.gamma}, alone)
         losses[:, held_out] += rows.row_losses([s.w for s in solutions], held_out)
         times[held_out] += 1
         sizes += test.sizes

@@ -33,6 +33,9 @@ Array = NDArray[np.float64]
 __all__ = ["AgnosticClassifierCV", "AgnosticRegressorCV"]
 
 
+SHARED = ("baseline", "norm", "tol", "fit_intercept", "max_iter", "loss", "delta")
+
+
 class _Selecting(BaseEstimator):
     """What both estimators share: parameters, the search and the fit of the choice."""
 
@@ -127,7 +130,8 @@ class _Selecting(BaseEstimator):
             for defaults in (GAMMAS, ROBUST_GAMMAS)
         )
         grid = (_values(name, getattr(self, name)) for name in ("mus", "skewnesses"))
-        candidates = candidates_of(_values("robustness", self.robustness), robust, *grid)
+        bold = [t for t in _values("robustness", self.robustness) if t != 0]
+        candidates = candidates_of(bold, robust, *grid)
         return Plan(
             candidates if len(rows.names) > 1 else [],
             self.mixtures,
@@ -141,7 +145,10 @@ class _Selecting(BaseEstimator):
     def _repeats(self, rows: Rows) -> list[list[Split]]:
         rng = check_random_state(self.random_state)
         count = int(self.repeats) if isinstance(self.cv, Integral) else 1
-        return [list(_folds(rows, self.cv, rng if i else None)) for i in range(count)]
+        found = [list(_folds(rows, self.cv, rng if i else None)) for i in range(count)]
+        if not found[0]:
+            raise InputError("cv", f"is {self.cv!r}, which has no fold", "give one fold or more")
+        return found
 
     def _keep(self, choice: Choice, names: NDArray[Any]) -> None:
         """The choice, the models, and the table of all candidates."""
@@ -149,7 +156,11 @@ class _Selecting(BaseEstimator):
         self.best_index_ = choice.index
         self.robustness_, self.gamma_, self.mu_, self.max_skewness_ = choice.candidate
         self.frontier_: Frontier = choice.frontier
-        self.ordinary_ = estimator_of(choice.ordinary, found.candidates[0].gamma)
+        shared = {name: value for name, value in self.get_params().items() if name in SHARED}
+        gamma = found.candidates[0].gamma
+        self.ordinary_ = estimator_of(choice.ordinary, gamma, robustness=0.0, **shared)
+        if hasattr(self, "feature_names_in_"):
+            self.ordinary_.feature_names_in_ = self.feature_names_in_
         self.__dict__.update(choice.fit.attributes(), validation_losses_=None)
         columns = zip(Candidate._fields, zip(*found.candidates, strict=True), strict=True)
         self.cv_results_: dict[str, Any] = {
@@ -344,8 +355,12 @@ class AgnosticRegressorCV(LinearRegressor, _Selecting):
     >>> shop = np.repeat(["a", "b"], [300, 40])
     >>> X = rng.normal(size=(340, 8))
     >>> y = np.where(shop == "a", X[:, 0], X[:, 1]) + rng.normal(size=340)
-    >>> AgnosticRegressorCV().fit(X, y, domains=shop).robustness_
-    0.5
+    >>> model = AgnosticRegressorCV().fit(X, y, domains=shop)
+    >>> model.robustness_ > 0                                # the ordinary model was not kept
+    True
+    >>> front = model.frontier_
+    >>> front.robustness, front.held_out.worst.round(1)      # what t does for the small shop
+    (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), array([1.1, 1. , 0.9, 0.9, 0.9]))
     """
 
     def __init__(
