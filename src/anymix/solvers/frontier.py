@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_number
-from anymix.mixtures import MixtureSet, Simplex
-from anymix.problem.objective import Oracle
+from anymix.mixtures import MixtureSet
+from anymix.problem.objective import Oracle, checked_set
 from anymix.solvers.exact import Solution, solve
 
 Array = NDArray[np.float64]
@@ -162,7 +162,7 @@ def pareto_front(
     ]
     if not path or path != sorted(path):
         raise InputError("robustness", f"is {robustness!r}", fix)
-    base = Simplex(problem.n_domains) if mixtures is None else mixtures
+    base = checked_set(mixtures, problem.n_domains)
     reference = problem.sizes / problem.sizes.sum()
     found: list[Solution] = []
     for t in path:
