@@ -82,7 +82,7 @@ def test_agnostic_candidates_are_those_of_brute_force() -> None:
     plan = agnostic([0.1, 0.01, 1.0], (0.0, 0.1), (None, 2.0))
     found = search(rows_of(X, y, domains), [folds], plan)
     assert [c._asdict() for c in found.candidates[1:]] == [
-        {"robustness": 1.0, **c} for c in candidates
+        {"robustness": 1.0, "to_zero": False, **c} for c in candidates
     ]
     losses = by_domain(brute_force(X, y, domains, folds, candidates), domains)
     held = found.held_out
@@ -98,7 +98,7 @@ def test_anchored_candidates_are_those_of_brute_force() -> None:
     X, y, domains = labels_data()
     folds, rows = unequal_folds(len(y)), rows_of(*labels_data())
     gammas = (0.1, 0.01)
-    plan = Plan(candidates_of([0.5, 1.0], [1.0, 0.1]), ordinary_gammas=gammas)
+    plan = Plan(candidates_of([0.5, 1.0], [1.0, 0.1], to_zero=True), ordinary_gammas=gammas)
     found = search(rows, [folds], plan)
     ordinary = brute_force(X, y, domains, folds, [{"gamma": g, "robustness": 0.0} for g in gammas])
     g0 = gammas[int(np.argmin(ordinary.mean(axis=1)))]
@@ -106,11 +106,11 @@ def test_anchored_candidates_are_those_of_brute_force() -> None:
     np.testing.assert_allclose(
         found.held_out.losses[0], ordinary[gammas.index(g0)], rtol=0, atol=1e-5
     )
-    for c, (t, gamma, *_) in enumerate(found.candidates[1:], start=1):
+    for c, (t, gamma, _, _, to_zero) in enumerate(found.candidates[1:], start=1):
         for train, test in folds:
             w0 = ax.AgnosticClassifier(gamma=g0, robustness=0.0, tol=TIGHT)
             w0.fit(X[train], y[train], domains=domains[train])
-            options = {"gamma": gamma, "robustness": t, "anchor": w0.coef_}
+            options = {"gamma": gamma, "robustness": t, "anchor": None if to_zero else w0.coef_}
             peer = brute_force(X, y, domains, [(train, test)], [options])[0, test]
             np.testing.assert_allclose(found.held_out.losses[c, test], peer, rtol=0, atol=1e-5)
 
@@ -156,7 +156,7 @@ def test_regret_is_judged_by_the_best_alone() -> None:
     folds = list(StratifiedKFold(4).split(X, domains))
     gammas = (1.0, 0.1, 0.01)
     plan = agnostic(gammas, baseline="regret")
-    held = search(rows_of(X, y, domains), [folds, folds], plan)  # the same twice.held_out
+    held = search(rows_of(X, y, domains), [folds, folds], plan).held_out  # the same twice
     candidates: list[dict[str, Any]] = [{"gamma": g, "baseline": "regret"} for g in gammas]
     losses = by_domain(brute_force(X, y, domains, folds, candidates), domains)
     alone = [
@@ -259,6 +259,9 @@ def test_candidates_go_from_tame_to_bold() -> None:
         for mu in (0.3, 0.0)
         for gamma in (1.0, 0.1)
     ]
+    short = [Candidate(0.5, 1.0), Candidate(0.7, 1.0), Candidate(0.7, 1.0, to_zero=True)]
+    assert candidates_of([0.7, 0.5], [1.0], to_zero=True) == short
+    assert candidates_of([], [1.0], to_zero=True) == []
 
 
 def test_each_fit_starts_at_its_predecessor_or_at_the_ordinary_model(

@@ -35,6 +35,7 @@ AGNOSTIC: dict[str, Any] = {  # the purely agnostic learner with a tuned γ
     "anchor": None,
     "repeats": 1,
 }
+SMALL: dict[str, Any] = {"gammas": (1.0, 0.1, 0.01), "robustness": (0.5, 1.0), "repeats": 1}
 
 
 @pytest.fixture
@@ -52,13 +53,13 @@ def test_the_table_is_that_of_the_search_and_the_choice_that_of_the_guard() -> N
     rows = read_classes(ax.AgnosticClassifier(), X, y, domains)
     turns = (None, np.random.RandomState(0))
     repeats = [list(deal(sorted_rows(rows, rng), 5)) for rng in turns]
-    candidates = candidates_of((0.25, 0.5, 0.75, 1.0), (0.1, 0.01))
+    candidates = candidates_of((0.25, 0.5, 0.75, 1.0), (0.1, 0.01), to_zero=True)
     found = search(rows, repeats, Plan(candidates, ordinary_gammas=(0.1, 0.01)))
     table, held = pd.DataFrame(model.cv_results_), found.held_out
-    fields = ["robustness", "gamma", "mu", "max_skewness"]
+    fields = ["robustness", "gamma", "mu", "max_skewness", "to_zero"]
     tried = table[[f"param_{name}" for name in fields]].itertuples(index=False, name=None)
     assert list(tried) == found.candidates
-    assert table.columns.tolist()[4:] == [
+    assert table.columns.tolist()[5:] == [
         "worst_test_loss",
         "se_test_loss",
         "pooled_test_loss",
@@ -72,7 +73,7 @@ def test_the_table_is_that_of_the_search_and_the_choice_that_of_the_guard() -> N
     np.testing.assert_array_equal(table["se_test_loss"], errors)
     assert model.best_index_ == held.choose("guard") > 0
     chosen = model.robustness_, model.gamma_, model.mu_, model.max_skewness_
-    assert chosen == found.candidates[model.best_index_]
+    assert chosen == found.candidates[model.best_index_][:4]
 
 
 def test_the_standard_error_is_that_of_the_rows_of_the_worst_domain(
@@ -99,7 +100,7 @@ def test_the_standard_error_is_that_of_the_rows_of_the_worst_domain(
 def test_each_rule_is_tamer_than_the_next() -> None:
     X, y, domains = labels_data()
     models = {
-        rule: ax.AgnosticClassifierCV(rule=rule).fit(X, y, domains=domains)
+        rule: ax.AgnosticClassifierCV(**SMALL, rule=rule).fit(X, y, domains=domains)
         for rule in ("1se", "guard", "min")
     }
     table = models["min"].cv_results_
@@ -107,15 +108,15 @@ def test_each_rule_is_tamer_than_the_next() -> None:
     places = [model.best_index_ for model in models.values()]
     assert min(places) > 0
     assert pooled[places[0]] <= pooled[places[1]] <= pooled[places[2]]
-    assert worst[places[0]] > worst[places[1]] >= worst[places[2]] == worst.min()
+    assert worst[places[0]] >= worst[places[1]] > worst[places[2]] == worst.min()
     assert worst[places[0]] <= worst.min() + error[places[2]]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_ordinary_model_is_kept_with_a_warning_where_nothing_is_gained(seed: int) -> None:
     X, y, domains = alike_data(seed)
     with pytest.warns(NothingGained, match="nothing to gain for the worst domain") as caught:
-        model = ax.AgnosticClassifierCV(mixtures=ax.Point([0.75, 0.25])).fit(X, y, domains=domains)
+        model = ax.AgnosticClassifierCV(**SMALL).fit(X, y, domains=domains)
     assert caught[0].filename == __file__
     assert (model.best_index_, model.robustness_) == (0, 0.0)
     assert model.gamma_ == model.ordinary_.gamma
@@ -169,7 +170,7 @@ def test_repeats_deal_the_rows_anew_and_given_folds_are_taken_once() -> None:
 def test_no_t_of_zero_but_the_ordinary_model() -> None:
     X, y, domains = labels_data()
     model = ax.AgnosticClassifierCV([0.1, 0.01], robustness=(0.0, 1.0)).fit(X, y, domains=domains)
-    assert model.cv_results_["param_robustness"].tolist() == [0.0, 1.0, 1.0]
+    assert model.cv_results_["param_robustness"].tolist() == [0.0, *[1.0] * 4]
 
 
 # -- the fit of the choice -----------------------------------------------------------------------
@@ -205,12 +206,19 @@ def test_refit_is_a_fit_of_all_rows_and_does_not_warn() -> None:
     assert model.agnostic_loss_ == pytest.approx(peer.agnostic_loss_, abs=1e-8)
 
 
-def test_refit_is_anchored_at_the_ordinary_model_of_all_rows() -> None:
+@pytest.mark.parametrize(("rule", "to_zero"), [("guard", False), ("min", True)])
+def test_refit_is_anchored_at_the_ordinary_model_of_all_rows_or_at_zero(
+    rule: str, to_zero: bool
+) -> None:
     X, y, domains = labels_data()
-    model = ax.AgnosticClassifierCV(tol=1e-11).fit(X, y, domains=domains)
+    model = ax.AgnosticClassifierCV(**SMALL, rule=rule, tol=1e-11).fit(X, y, domains=domains)
     assert model.robustness_ > 0
+    assert model.cv_results_["param_to_zero"][model.best_index_] == to_zero
     peer = ax.AgnosticClassifier(
-        gamma=model.gamma_, robustness=model.robustness_, anchor=model.ordinary_.coef_, tol=1e-11
+        gamma=model.gamma_,
+        robustness=model.robustness_,
+        anchor=None if to_zero else model.ordinary_.coef_,
+        tol=1e-11,
     )
     with warnings.catch_warnings(action="ignore", category=OverfitWarning):
         peer.fit(X, y, domains=domains)
@@ -262,10 +270,10 @@ def test_the_regressor_refits_its_choice(loss: str) -> None:
 
 
 ORDINARY: list[Any] = [
-    ax.AgnosticClassifierCV([0.1, 0.01]),
-    ax.AgnosticClassifierCV([0.1, 0.01], norm="plain", baseline="regret"),
-    ax.AgnosticRegressorCV([0.1, 0.01]),
-    ax.AgnosticRegressorCV([0.1, 0.01], loss="huber", delta=0.3, fit_intercept=False),
+    ax.AgnosticClassifierCV(**SMALL),
+    ax.AgnosticClassifierCV(**SMALL, norm="plain", baseline="regret"),
+    ax.AgnosticRegressorCV(**SMALL),
+    ax.AgnosticRegressorCV(**SMALL, loss="huber", delta=0.3, fit_intercept=False),
 ]
 
 
@@ -290,17 +298,19 @@ def test_the_ordinary_model_says_how_it_was_fitted(model: Any) -> None:
 
 def test_the_frontier_has_the_numbers_of_the_table() -> None:
     X, y, domains = labels_data()
-    model = ax.AgnosticClassifierCV().fit(X, y, domains=domains)
+    model = ax.AgnosticClassifierCV(**SMALL).fit(X, y, domains=domains)
     front, table = model.frontier_, pd.DataFrame(model.cv_results_)
     held = front.held_out
     assert held is not None
     assert front.chosen is not None
-    assert front.robustness.tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
+    assert front.robustness.tolist() == [0.0, 0.5, 1.0]
     for i, (t, gamma) in enumerate(zip(front.robustness, front.gammas, strict=True)):
         these = table[table["param_robustness"] == t]
-        row = these[these["param_gamma"] == gamma].iloc[0]
-        if i != front.chosen:  # for every other t the best γ
-            assert row["worst_test_loss"] == these["worst_test_loss"].min()
+        if i == front.chosen:
+            row = table.iloc[model.best_index_]
+        else:  # for every other t the best candidate
+            row = these.loc[these["worst_test_loss"].idxmin()]
+        assert row["param_gamma"] == gamma
         assert held.worst[i] == row["worst_test_loss"]
         assert held.pooled[i] == row["pooled_test_loss"]
         assert held.worst_error is not None
@@ -332,9 +342,9 @@ def test_choosing_beats_no_regularisation_where_it_counts() -> None:
         return float(max(losses))
 
     results = []
-    for seed in range(5):
+    for seed in range(4):
         X, y, domains = labels_data(seed, n_large=900, n_small=60, d=30)
-        chosen = ax.AgnosticClassifierCV(repeats=1).fit(X, y, domains=domains)
+        chosen = ax.AgnosticClassifierCV(**SMALL).fit(X, y, domains=domains)
         with pytest.warns(OverfitWarning):
             free = ax.AgnosticClassifier(gamma=1e-6).fit(X, y, domains=domains)
         results.append([worst(model) for model in (chosen, free, chosen.ordinary_)])
@@ -363,7 +373,7 @@ def test_three_classes_sparse_rows_and_weights() -> None:
     y = np.where(X[:, 2] > 1, "maybe", y)
     weight = np.random.default_rng(0).integers(1, 3, size=len(y))
     dense, thin = (
-        ax.AgnosticClassifierCV([0.1, 0.01], cv=3).fit(
+        ax.AgnosticClassifierCV([0.1, 0.01], cv=3, robustness=(0.5, 1.0), repeats=1).fit(
             table, y, domains=domains, sample_weight=weight
         )
         for table in (X, sparse.csr_array(X))

@@ -109,8 +109,10 @@ def choose(
 
 def _fit(problem: LinearDomains, found: Found, place: int, settings: Settings) -> LinearFit:
     """One candidate fitted to all rows, from its model in the last fold."""
-    chosen = replace(settings, **found.candidates[place]._asdict())
-    return fit_problem(problem, chosen, start=found.solutions[place])
+    parameters = found.candidates[place]._asdict()
+    if parameters.pop("to_zero"):
+        settings = replace(settings, anchor=None)
+    return fit_problem(problem, replace(settings, **parameters), start=found.solutions[place])
 
 
 def _front(found: Found, index: int) -> list[int]:

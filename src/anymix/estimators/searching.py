@@ -53,12 +53,16 @@ ROBUST_GAMMAS = (10.0, 1.0, 0.1, 0.01, 1e-3)  # 10: only the intercept leaves th
 
 
 class Candidate(NamedTuple):
-    """What one fit depends on: t (0 is ordinary, 1 agnostic), γ, μ and r = max_skewness."""
+    """What one fit depends on: t (0 is ordinary, 1 agnostic), γ, μ and r = max_skewness.
+
+    With `to_zero` R pulls to 0, whatever the anchor of the others.
+    """
 
     robustness: float
     gamma: float
     mu: float = 0.0
     max_skewness: float | None = None
+    to_zero: bool = False
 
 
 def candidates_of(
@@ -66,8 +70,13 @@ def candidates_of(
     gammas: Sequence[float],
     mus: Sequence[float] = (0.0,),
     skewnesses: Sequence[float | None] = (None,),
+    *,
+    to_zero: bool = False,
 ) -> list[Candidate]:
     """All combinations, the tamest first: small t, small r, large μ, large γ.
+
+    With `to_zero`, those of the largest t come a second time, with R pulling to 0: where an anchor
+    is quite wrong for a small domain, its few rows do not suffice to find the way from there.
 
     Examples
     --------
@@ -78,7 +87,9 @@ def candidates_of(
     down = (sorted(values, reverse=True) for values in (mus, gammas))
     grid: Iterable[tuple[float, float | None, float, float]]
     grid = product(sorted(robustness), caps, *down)
-    return [Candidate(t, gamma, mu, r) for t, r, mu, gamma in grid]
+    found = [Candidate(t, gamma, mu, r) for t, r, mu, gamma in grid]
+    boldest = [c._replace(to_zero=True) for c in found if c.robustness == found[-1].robustness]
+    return found + boldest if to_zero else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +219,7 @@ def _walk(
     """The candidates of one fold, each from the one before it, or from the ordinary model."""
     offsets: dict[float, Array] = {}
     found: list[Solution] = []
-    for i, (t, gamma, mu, r) in enumerate(plan.candidates):
+    for i, (t, gamma, mu, r, to_zero) in enumerate(plan.candidates):
         options = {**plan.options, "gamma": gamma}
         if gamma not in offsets:
             offsets[gamma] = _offsets(train, test, plan, options, alone)
@@ -220,7 +231,7 @@ def _walk(
                 between(target, t, train.sizes),
                 mu=mu,
                 offsets=offsets[gamma],
-                anchor=anchor,
+                anchor=None if to_zero else anchor,
                 start=found[-1] if follows else ordinary,
                 **options,
             )

@@ -131,7 +131,7 @@ class _Selecting(BaseEstimator):
         )
         grid = (_values(name, getattr(self, name)) for name in ("mus", "skewnesses"))
         bold = [t for t in _values("robustness", self.robustness) if t != 0]
-        candidates = candidates_of(bold, robust, *grid)
+        candidates = candidates_of(bold, robust, *grid, to_zero=isinstance(self.anchor, str))
         return Plan(
             candidates if len(rows.names) > 1 else [],
             self.mixtures,
@@ -154,7 +154,7 @@ class _Selecting(BaseEstimator):
         """The choice, the models, and the table of all candidates."""
         found, held = choice.found, choice.found.held_out
         self.best_index_ = choice.index
-        self.robustness_, self.gamma_, self.mu_, self.max_skewness_ = choice.candidate
+        self.robustness_, self.gamma_, self.mu_, self.max_skewness_, _ = choice.candidate
         self.frontier_: Frontier = choice.frontier
         shared = {name: value for name, value in self.get_params().items() if name in SHARED}
         gamma = found.candidates[0].gamma
@@ -230,7 +230,8 @@ class AgnosticClassifierCV(LinearClassifier, _Selecting):
         Values of t in (0, 1] to try; t = 0, the ordinary model, always is. (1.0,) with
         anchor=None and rule="min" is the purely agnostic learner with a tuned γ.
     anchor : "ordinary", array-like or None
-        a, the model that R pulls to: the ordinary one, coefficients given, or None for 0.
+        a, the model that R pulls to: the ordinary one, coefficients given, or None for 0. With
+        "ordinary" the largest t is tried with a pull to 0, too.
     repeats : int
         How often the rows are dealt out anew to `cv` folds.
     solver : str
@@ -254,8 +255,9 @@ class AgnosticClassifierCV(LinearClassifier, _Selecting):
         The choice, at `best_index_` of `cv_results_`; t = 0, at 0, is the ordinary model.
     cv_results_ : dict
         Columns for pandas.DataFrame: param_robustness, param_gamma, param_mu, param_max_skewness,
-        worst_test_loss (V), se_test_loss, pooled_test_loss (of all rows), and test_loss_<domain>
-        (L̂_k) for every domain. The first row is the ordinary model.
+        param_to_zero (whether R pulls to 0), worst_test_loss (V), se_test_loss, pooled_test_loss
+        (of all rows), and test_loss_<domain> (L̂_k) for every domain. The first row is the ordinary
+        model.
     frontier_ : Frontier
         For each t the best model: its losses on the rows fitted and on rows held out.
     ordinary_ : AgnosticClassifier
@@ -274,7 +276,7 @@ class AgnosticClassifierCV(LinearClassifier, _Selecting):
     >>> y = 2 * x + rng.normal(size=960) > 0
     >>> model = AgnosticClassifierCV().fit(X, y, domains=region)
     >>> model.robustness_, model.gamma_
-    (0.5, 0.01)
+    (1.0, 0.01)
     >>> front = model.frontier_
     >>> front.robustness, front.held_out.worst.round(2), front.held_out.pooled.round(2)
     (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), ...)
@@ -321,7 +323,8 @@ class AgnosticRegressorCV(LinearRegressor, _Selecting):
         Values of t in (0, 1] to try; t = 0, the ordinary model, always is. (1.0,) with
         anchor=None and rule="min" is the purely agnostic learner with a tuned γ.
     anchor : "ordinary", array-like or None
-        a, the model that R pulls to: the ordinary one, coefficients given, or None for 0.
+        a, the model that R pulls to: the ordinary one, coefficients given, or None for 0. With
+        "ordinary" the largest t is tried with a pull to 0, too.
     repeats : int
         How often the rows are dealt out anew to `cv` folds.
     solver : str
