@@ -27,6 +27,7 @@ from anymix.mixtures import (
     Hull,
     MixtureSet,
     Point,
+    Shrunk,
     Simplex,
     TVBall,
     Vertices,
@@ -60,8 +61,12 @@ def minimax(
     prior: DirichletPrior | None = None,
     intercept: bool = True,
     w_radius: float | None = None,
+    anchor: Array | None = None,
 ) -> float:
-    """min_w max_λ Φ(w, λ); memberships (n, p) are weights of the rows, y codes or numbers."""
+    """min_w max_λ Φ(w, λ); memberships (n, p) are weights of the rows, y codes or numbers.
+
+    An anchor is a flat vector of K blocks (coefficients, intercept), as `solve` takes it.
+    """
     S = np.asarray(memberships, dtype=np.float64)
     p, sizes = S.shape[1], S.sum(axis=0)
     X = X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
@@ -71,6 +76,8 @@ def minimax(
     b = np.zeros(p) if offsets is None else np.asarray(offsets)
     worst, constraints = _support(mixtures, losses - b, mu, sizes / sizes.sum(), prior)
     constraints += [losses[k] >= bounds[k] for k in range(p)]
+    if anchor is not None:
+        u = u - anchor.reshape(-1, X.shape[1] + intercept)[:, : X.shape[1]].T.ravel()
     if gamma > 0:
         worst += gamma * (0.5 * cp.sum_squares(u) if norm == "squared" else cp.norm(u))
     if w_radius is not None:
@@ -130,6 +137,9 @@ def _support(
         return cp.max(u), []
     if isinstance(mixtures, Point):
         return mixtures.mixture @ u, []
+    if isinstance(mixtures, Shrunk):
+        t, (base, constraints) = mixtures.t, _support(mixtures.base, u, 0.0, reference, None)
+        return (1 - t) * (mixtures.reference @ u) + t * base, constraints
     if isinstance(mixtures, Hull):
         return cp.max(mixtures.points @ u), []
     if isinstance(mixtures, Box):

@@ -1,12 +1,14 @@
 """Rows: checked and coded once; a part is the problem that the same rows alone would make."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.special import logsumexp
 
 import anymix as ax
 from anymix.errors import InputError
@@ -132,3 +134,43 @@ def test_the_solver_finds_the_same(n_classes: int) -> None:
     ours = ax.solve(read(data).to_fit(), tol=1e-10)
     peer = ax.solve(LinearDomains(data["X"], data["y"], data["domains"]), tol=1e-10)
     assert ours.objective == pytest.approx(peer.objective, abs=1e-9)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(["labels", "table"]),
+    n_classes=st.sampled_from([0, 2, 3]),
+    weighted=st.booleans(),
+    thin=st.booleans(),
+    intercept=st.booleans(),
+)
+@settings(max_examples=100)
+def test_losses_row_by_row_have_the_means_of_the_problem(
+    seed: int, kind: str, n_classes: int, weighted: bool, thin: bool, intercept: bool
+) -> None:
+    data = make(seed, kind=kind, n_classes=n_classes, weighted=weighted)
+    X = sparse.csr_array(data["X"]) if thin else None
+    found = replace(read(data, X), intercept=intercept)
+    rng = np.random.default_rng(seed)
+    part: Any = rng.permutation(40)[:25] if seed % 2 else slice(5, 30)
+    size = found.n_scores * (3 + intercept)
+    models = list(rng.normal(size=(4, size)))
+    losses = found.row_losses(models, part)
+    assert losses.shape == (4, 25)
+    weight = None if found.weight is None else found.weight[part]
+    sizes, average = found.domains.take(part).shares(3, weight)
+    problem = found.to_judge(part)
+    np.testing.assert_allclose(sizes, problem.sizes)
+    for w, row in zip(models, losses, strict=True):
+        np.testing.assert_allclose(average @ row, problem.losses(w), rtol=1e-10)
+    i = int(np.arange(40)[part][7])  # and one row by hand
+    blocks = models[2].reshape(found.n_scores, -1)
+    z = blocks[:, :3] @ data["X"][i] + (blocks[:, 3] if intercept else 0.0)
+    y = found.y[i]
+    if n_classes == 0:
+        by_hand = (z[0] - y) ** 2 / 2
+    elif n_classes == 2:
+        by_hand = np.logaddexp(0, z[0]) - y * z[0]
+    else:
+        by_hand = logsumexp(z) - z[y]
+    assert losses[2, 7] == pytest.approx(by_hand, rel=1e-10)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 import pytest
-from conic import _losses, _solved
+from conic import minimax
 from numpy.typing import NDArray
 from scipy import sparse
 
 import anymix as ax
 from anymix.errors import InputError
+from anymix.mixtures import MixtureSet
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Huber, SquaredError
 from anymix.problem.parts import Parts
@@ -25,6 +25,7 @@ LOSSES: dict[str, Any] = {
     "squared": SquaredError(),
     "huber": Huber(0.5),
 }
+SIMPLEX = ax.Simplex(3)
 EVERY_LOSS = pytest.mark.parametrize("name", LOSSES)
 EVERY_NORM = pytest.mark.parametrize("norm", ["squared", "plain"])
 
@@ -49,16 +50,13 @@ def anchor_of(problem: LinearDomains, size: float = 1.0) -> Array:
     return size * np.random.default_rng(11).normal(0.7, 1.0, size=problem.n_parameters)
 
 
-def reference(name: str, norm: str, gamma: float, anchor: Array) -> float:
+def reference(
+    name: str, norm: str, gamma: float, anchor: Array, mixtures: MixtureSet = SIMPLEX, mu: float = 0
+) -> float:
     """The optimum by CVXPY."""
     X, y, domains = table(name)
-    shares = np.eye(3)[domains].T / np.bincount(domains)[:, None]
-    bounds, parameters = _losses(X, np.asarray(y), shares, LOSSES[name], True)
-    blocks = anchor.reshape(-1, X.shape[1] + 1)[:, :-1]  # (K, d)
-    away = parameters[0] - blocks.T.ravel()
-    R = 0.5 * cp.sum_squares(away) if norm == "squared" else cp.norm(away)
-    worst = cp.Variable()
-    return _solved(cp.Problem(cp.Minimize(worst + gamma * R), [worst >= b for b in bounds]))
+    options = dict[str, Any](gamma=gamma, norm=norm, mu=mu, anchor=anchor)
+    return minimax(X, y, np.eye(3)[domains], mixtures, LOSSES[name], **options)
 
 
 @EVERY_NORM
@@ -77,6 +75,40 @@ def test_against_cvxpy(name: str, norm: str) -> None:
         for start in (anchor_of(problem, -3), found.w + 0.05):
             again = ax.solve(problem, gamma=gamma, norm=norm, anchor=anchor, tol=1e-9, start=start)
             assert again.objective == pytest.approx(value, rel=1e-7)
+
+
+SETS: list[tuple[MixtureSet, float, float]] = [
+    (SIMPLEX, 0.3, 0.0),
+    (SIMPLEX, 0.99, 0.0),
+    (ax.Chi2Ball([1, 2, 3], 1.5), 0.5, 0.0),
+    (ax.Hull([[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]]), 0.6, 0.05),
+]
+
+
+@EVERY_LOSS
+@pytest.mark.parametrize(("base", "t", "mu"), SETS, ids=str)
+def test_shrunk_sets_with_an_anchor_against_cvxpy(
+    name: str, base: MixtureSet, t: float, mu: float
+) -> None:
+    """(1−t) ⟨m, L⟩ + t max over Λ, and the proof holds the optimum between its two numbers."""
+    problem, rng, gamma = problem_of(name), np.random.default_rng(0), 0.03
+    anchor, shrunk = anchor_of(problem, 0.5), base.shrunk(t, problem.reference)
+    value = reference(name, "squared", gamma, anchor, shrunk, mu)
+    options = dict[str, Any](gamma=gamma, mu=mu, anchor=anchor)
+    found = ax.solve(problem, shrunk, tol=1e-9, **options)
+    assert found.converged
+    assert found.objective == pytest.approx(value, rel=1e-7)
+    proof = found.certificate
+    assert proof.lower - 1e-7 * value <= value <= proof.upper + 1e-7 * value
+    losses, R = problem.losses(found.w), np.sum((found.w - anchor)[problem.penalized] ** 2) / 2
+    if mu == 0:
+        mixed = (1 - t) * problem.reference @ losses + t * base.maximize(losses) @ losses
+        assert found.objective == pytest.approx(mixed + gamma * R, rel=1e-9)
+    w = found.w + rng.normal(size=len(anchor))
+    far = ax.certify(problem, shrunk, w, shrunk.project(rng.normal(size=3)), **options)
+    assert far.lower <= value * (1 + 1e-9)
+    assert far.upper >= value * (1 - 1e-9)
+    assert far.gap > 1e-3
 
 
 @EVERY_NORM
@@ -130,6 +162,7 @@ def test_much_weight_gives_the_anchor(name: str, norm: str) -> None:
     anchor, seen = anchor_of(problem), problem.penalized
     found = ax.solve(problem, gamma=1e6, norm=norm, anchor=anchor, tol=1e-7)
     np.testing.assert_allclose(found.w[seen], anchor[seen], atol=1e-5)
+    assert np.abs(found.w - anchor)[~seen].max() > 0.1  # intercepts are free and move
     assert found.certificate.gap <= 1e-7
 
 

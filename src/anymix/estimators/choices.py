@@ -162,9 +162,12 @@ def fit_candidates(
 
 def _fit(problem: LinearDomains, found: Found, place: int, settings: Settings) -> LinearFit:
     """One candidate fitted to a problem, from its model in the last fold."""
-    chosen = replace(settings, **found.candidates[place]._asdict())
+    parameters = found.candidates[place]._asdict()
+    if parameters.pop("to_zero"):
+        settings = replace(settings, anchor=None)
     start = found.solutions[place]
     same = start.w.size == problem.n_parameters  # a table's rows may have a level more
+    chosen = replace(settings, **parameters)
     return fit_problem(problem, chosen, start=start if same else None)
 
 

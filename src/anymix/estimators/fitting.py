@@ -23,6 +23,7 @@ from anymix.estimators.model import LinearModel
 from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.linear import LinearDomains
+from anymix.problem.objective import checked_set
 from anymix.solvers.exact import Solution, solve
 
 Array = NDArray[np.float64]
@@ -210,4 +211,4 @@ def between(mixtures: MixtureSet, robustness: float, sizes: Array) -> MixtureSet
     """
     fix = "give a number from 0 (ordinary) to 1 (agnostic)"
     t = finite_number("robustness", robustness, fix, lambda x: 0 <= x <= 1)
-    return mixtures.shrunk(t, sizes / sizes.sum())
+    return checked_set(mixtures, len(sizes)).shrunk(t, sizes / sizes.sum())

@@ -266,15 +266,19 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, loss)
 
 
-def estimator_of(found: LinearFit, gamma: float) -> AgnosticClassifier | AgnosticRegressor:
-    """The estimator that a fit with squared error or log loss amounts to, fitted.
+def estimator_of(
+    found: LinearFit, gamma: float, **parameters: Any
+) -> AgnosticClassifier | AgnosticRegressor:
+    """The estimator that a fit amounts to, fitted.
 
     Parameters
     ----------
     found : LinearFit
         What was fitted.
     gamma : float
-        The weight of ½‖w‖² that it was fitted with.
+        The weight of R(w) that it was fitted with.
+    **parameters
+        The other parameters of the estimator that were not left at their defaults.
 
     Returns
     -------
@@ -289,7 +293,7 @@ def estimator_of(found: LinearFit, gamma: float) -> AgnosticClassifier | Agnosti
     array([0, 1])
     """
     make: Any = AgnosticRegressor if found.model.classes is None else AgnosticClassifier
-    estimator = make(found.mixtures, gamma)
+    estimator = make(found.mixtures, gamma, **parameters)
     estimator.__dict__.update(found.attributes(), n_features_in_=found.model.coef.shape[1])
     estimator.validation_losses_ = None
     fitted: AgnosticClassifier | AgnosticRegressor = estimator

@@ -49,7 +49,7 @@ class Ordinary:
     Parameters
     ----------
     gamma : float
-        γ₀ of least mean loss on the rows held out.
+        γ₀ of least Σ_k m̄_k L_k on the rows held out.
     solutions : list of Solution
         The model of each fold, at γ₀; none if there was no choice.
     """
@@ -116,10 +116,17 @@ def choose_ordinary(
     total, folds = np.zeros(len(path)), []
     for number, (part, held_out) in enumerate(splits, start=1):
         folds.append(_path(make(number, part), path, options))
-        weight = np.ones(len(rows))[held_out] if rows.weight is None else rows.weight[held_out]
-        total += rows.row_losses([s.w for s in folds[-1]], held_out) @ weight
+        total += _pooled_losses(rows, [s.w for s in folds[-1]], held_out)
     best = int(np.argmin(total))
     return Ordinary(path[best], [fold[best] for fold in folds])
+
+
+def _pooled_losses(rows: Rows, models: Sequence[Array], part: Part) -> Array:
+    """Σ_k m_k L_k of each model on a part, (C,): a row counts in each of its domains."""
+    taken = rows.domains.take(part)
+    weight = None if rows.weight is None else rows.weight[part]
+    sizes, average = taken.shares(len(rows.names), weight)
+    return np.asarray(rows.row_losses(models, part) @ (average.T @ sizes))
 
 
 def _path(train: LinearDomains, gammas: Sequence[float], options: dict[str, Any]) -> list[Solution]:
@@ -243,7 +250,10 @@ def given_anchor(rows: Rows, anchor: Anchor) -> Array | None:
     fix = f"give 'ordinary', None, or an array of shape {(d,) if K == 1 else (K, d)}"
     if isinstance(anchor, str):
         raise InputError("anchor", f"is {anchor!r}", fix)
-    a = np.asarray(anchor)
+    try:
+        a = np.asarray(anchor)
+    except ValueError:  # lists of unequal lengths
+        raise InputError("anchor", "is no array", fix) from None
     size = K * (d + rows.intercept)
     if a.shape == (size,):
         return finite_vector("anchor", a, size)

@@ -54,12 +54,16 @@ ROBUST_GAMMAS = (10.0, 1.0, 0.1, 0.01, 1e-3)  # 10: only the intercept leaves th
 
 
 class Candidate(NamedTuple):
-    """What one fit depends on: t (0 is ordinary, 1 agnostic), γ, μ and r = max_skewness."""
+    """What one fit depends on: t (0 is ordinary, 1 agnostic), γ, μ and r = max_skewness.
+
+    With `to_zero` R pulls to 0, whatever the anchor of the others.
+    """
 
     robustness: float
     gamma: float
     mu: float = 0.0
     max_skewness: float | None = None
+    to_zero: bool = False
 
 
 def candidates_of(
@@ -67,8 +71,13 @@ def candidates_of(
     gammas: Sequence[float],
     mus: Sequence[float] = (0.0,),
     skewnesses: Sequence[float | None] = (None,),
+    *,
+    to_zero: bool = False,
 ) -> list[Candidate]:
     """All combinations, the tamest first: small t, small r, large μ, large γ.
+
+    With `to_zero`, those of the largest t come a second time, with R pulling to 0: where an anchor
+    is quite wrong for a small domain, its few rows do not suffice to find the way from there.
 
     Examples
     --------
@@ -77,11 +86,13 @@ def candidates_of(
     """
     caps = sorted(skewnesses, key=lambda r: np.inf if r is None else r)
     down, falling = (sorted(values, reverse=True) for values in (mus, gammas))
-    return [
+    found = [
         Candidate(t, gamma, mu, r)
         for t, r in product(sorted(robustness), caps)
         for mu, gamma in product(down, falling)
     ]
+    boldest = [c._replace(to_zero=True) for c in found if c.robustness == found[-1].robustness]
+    return found + boldest if to_zero else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +214,8 @@ def _search(rows: Rows, repeats: Sequence[Sequence[Split]], plan: Plan) -> Found
             w0 = fit_ordinary(train, ordinary.gamma, options, known[-1] if known else None)
         test = rows.to_judge(held_out) if is_regret(plan.baseline) else None
         solutions = [w0, *_walk(train, test, plan, w0, plan.anchored(rows, w0), alone)]
+        if not plan.candidates:  # the ordinary model is compared with something too
+            _offsets(train, test, plan, {**plan.options, "gamma": ordinary.gamma}, alone)
         losses[:, held_out] += rows.row_losses([s.w for s in solutions], held_out)
         times[held_out] += 1
     candidates = [Candidate(0.0, ordinary.gamma), *plan.candidates]
@@ -229,7 +242,7 @@ def _walk(
     """The candidates of one fold, each from the one before it, or from the ordinary model."""
     offsets: dict[float, Array] = {}
     found: list[Solution] = []
-    for i, (t, gamma, mu, r) in enumerate(plan.candidates):
+    for i, (t, gamma, mu, r, to_zero) in enumerate(plan.candidates):
         options = {**plan.options, "gamma": gamma}
         if gamma not in offsets:
             offsets[gamma] = _offsets(train, test, plan, options, alone)
@@ -241,7 +254,7 @@ def _walk(
                 between(target, t, train.sizes),
                 mu=mu,
                 offsets=offsets[gamma],
-                anchor=anchor,
+                anchor=None if to_zero else anchor,
                 start=found[-1] if follows else ordinary,
                 **options,
             )

@@ -34,6 +34,18 @@ Array = NDArray[np.float64]
 __all__ = ["AgnosticClassifierCV", "AgnosticRegressorCV"]
 
 
+SHARED = (
+    "baseline",
+    "norm",
+    "tol",
+    "domain_features",
+    "fit_intercept",
+    "max_iter",
+    "loss",
+    "delta",
+)
+
+
 class _Selecting(BaseEstimator):
     """What both estimators share: parameters, the search and the fit of the choice."""
 
@@ -136,7 +148,8 @@ class _Selecting(BaseEstimator):
             for defaults in (GAMMAS, ROBUST_GAMMAS)
         )
         grid = (_values(name, getattr(self, name)) for name in ("mus", "skewnesses"))
-        candidates = candidates_of(_values("robustness", self.robustness), robust, *grid)
+        bold = [t for t in _values("robustness", self.robustness) if t != 0]
+        candidates = candidates_of(bold, robust, *grid, to_zero=isinstance(self.anchor, str))
         return Plan(
             candidates if len(rows.names) > 1 else [],
             self.mixtures,
@@ -150,19 +163,26 @@ class _Selecting(BaseEstimator):
     def _repeats(self, rows: Rows) -> list[list[Split]]:
         rng = check_random_state(self.random_state)
         count = int(self.repeats) if isinstance(self.cv, Integral) else 1
-        return [list(_folds(rows, self.cv, rng if i else None)) for i in range(count)]
+        found = [list(_folds(rows, self.cv, rng if i else None)) for i in range(count)]
+        if not found[0]:
+            raise InputError("cv", f"is {self.cv!r}, which has no fold", "give one fold or more")
+        return found
 
     def _keep(self, choice: Choice, names: NDArray[Any]) -> None:
         """The choice, the models, and the table of all candidates."""
         found, held = choice.found, choice.found.held_out
         self.best_index_ = choice.index
-        self.robustness_, self.gamma_, self.mu_, self.max_skewness_ = choice.candidate
+        self.robustness_, self.gamma_, self.mu_, self.max_skewness_, _ = choice.candidate
         self.frontier_: Frontier = choice.frontier
         ordinary, chosen = (
             fit.with_deviations(self.domain_features, self.n_features_in_)
             for fit in (choice.ordinary, choice.fit)
         )
-        self.ordinary_ = estimator_of(ordinary, found.candidates[0].gamma)
+        shared = {name: value for name, value in self.get_params().items() if name in SHARED}
+        gamma = found.candidates[0].gamma
+        self.ordinary_ = estimator_of(ordinary, gamma, robustness=0.0, **shared)
+        if hasattr(self, "feature_names_in_"):
+            self.ordinary_.feature_names_in_ = self.feature_names_in_
         self.__dict__.pop("deviations_", None)  # of an earlier fit
         self.__dict__.update(chosen.attributes(), validation_losses_=None)
         columns = zip(Candidate._fields, zip(*found.candidates, strict=True), strict=True)
@@ -234,7 +254,8 @@ class AgnosticClassifierCV(LinearClassifier, _Selecting):
         Values of t in (0, 1] to try; t = 0, the ordinary model, always is. (1.0,) with
         anchor=None and rule="min" is the purely agnostic learner with a tuned γ.
     anchor : "ordinary", array-like or None
-        a, the model that R pulls to: the ordinary one, coefficients given, or None for 0.
+        a, the model that R pulls to: the ordinary one, coefficients given, or None for 0. With
+        "ordinary" the largest t is tried with a pull to 0, too.
     domain_features : "intercept", "slopes" or None
         Whether the domain is a feature: its own intercept, or slopes as well, as penalised
         deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
@@ -262,8 +283,9 @@ class AgnosticClassifierCV(LinearClassifier, _Selecting):
         The choice, at `best_index_` of `cv_results_`; t = 0, at 0, is the ordinary model.
     cv_results_ : dict
         Columns for pandas.DataFrame: param_robustness, param_gamma, param_mu, param_max_skewness,
-        worst_test_loss (V), se_test_loss, pooled_test_loss (of all rows), and test_loss_<domain>
-        (L̂_k) for every domain. The first row is the ordinary model.
+        param_to_zero (whether R pulls to 0), worst_test_loss (V), se_test_loss, pooled_test_loss
+        (of all rows), and test_loss_<domain> (L̂_k) for every domain. The first row is the ordinary
+        model.
     frontier_ : Frontier
         For each t the best model: its losses on the rows fitted and on rows held out.
     ordinary_ : AgnosticClassifier
@@ -282,7 +304,7 @@ class AgnosticClassifierCV(LinearClassifier, _Selecting):
     >>> y = 2 * x + rng.normal(size=960) > 0
     >>> model = AgnosticClassifierCV().fit(X, y, domains=region)
     >>> model.robustness_, model.gamma_
-    (0.5, 0.1)
+    (1.0, 0.01)
     >>> front = model.frontier_
     >>> front.robustness, front.held_out.worst.round(2), front.held_out.pooled.round(2)
     (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), ...)
@@ -330,7 +352,8 @@ class AgnosticRegressorCV(LinearRegressor, _Selecting):
         Values of t in (0, 1] to try; t = 0, the ordinary model, always is. (1.0,) with
         anchor=None and rule="min" is the purely agnostic learner with a tuned γ.
     anchor : "ordinary", array-like or None
-        a, the model that R pulls to: the ordinary one, coefficients given, or None for 0.
+        a, the model that R pulls to: the ordinary one, coefficients given, or None for 0. With
+        "ordinary" the largest t is tried with a pull to 0, too.
     domain_features : "intercept", "slopes" or None
         Whether the domain is a feature: its own intercept, or slopes as well, as penalised
         deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
@@ -368,8 +391,12 @@ class AgnosticRegressorCV(LinearRegressor, _Selecting):
     >>> shop = np.repeat(["a", "b"], [300, 40])
     >>> X = rng.normal(size=(340, 8))
     >>> y = np.where(shop == "a", X[:, 0], X[:, 1]) + rng.normal(size=340)
-    >>> AgnosticRegressorCV().fit(X, y, domains=shop).robustness_
-    0.75
+    >>> model = AgnosticRegressorCV().fit(X, y, domains=shop)
+    >>> model.robustness_ > 0                                # the ordinary model was not kept
+    True
+    >>> front = model.frontier_
+    >>> front.robustness, front.held_out.worst.round(1)      # what t does for the small shop
+    (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), array([1.1, 1. , 0.9, 0.9, 0.9]))
     """
 
     def __init__(

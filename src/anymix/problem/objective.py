@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 NEARLY = (1 - 1e-13, 1 - 1e-11, 1 - 1e-9)  # by which slopes are shrunk to give them room
 
-__all__ = ["Conditioned", "Here", "Objective", "Oracle"]
+__all__ = ["Conditioned", "Here", "Objective", "Oracle", "checked_set"]
 
 
 class Here(Protocol):
@@ -229,7 +229,7 @@ class Objective:
         anchor: ArrayLike | None = None,
     ) -> Objective:
         """The checked objective of a problem; the arguments are those of `solve`."""
-        mixtures = _checked_set(mixtures, problem.n_domains)
+        mixtures = checked_set(mixtures, problem.n_domains)
         gamma = finite_number("gamma", gamma, "give a finite number ≥ 0", lambda x: x >= 0)
         shrinkage = regularizer_of(norm, gamma, problem.penalized, anchor)
         penalty = penalty_on_mixtures(mu, problem.sizes, prior)
@@ -361,7 +361,8 @@ class Objective:
         return value - float(g @ here.w) - w_radius * float(np.linalg.norm(np.abs(g) + error))
 
 
-def _checked_set(mixtures: MixtureSet | None, p: int) -> MixtureSet:
+def checked_set(mixtures: MixtureSet | None, p: int) -> MixtureSet:
+    """Λ over p domains: the set given, or the simplex for None; anything else is refused."""
     if mixtures is None:
         return Simplex(p)
     if not isinstance(mixtures, MixtureSet):

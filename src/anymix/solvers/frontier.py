@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.errors import InputError
-from anymix.mixtures import MixtureSet, Simplex
-from anymix.problem.objective import Oracle
+from anymix.errors import InputError, finite_number
+from anymix.mixtures import MixtureSet
+from anymix.problem.objective import Oracle, checked_set
 from anymix.solvers.exact import Solution, solve
 
 Array = NDArray[np.float64]
@@ -155,23 +155,26 @@ def pareto_front(
     >>> front.fitted.worst.round(3)
     array([0.916, 0.806, 0.74 , 0.705, 0.695, 0.693])
     """
-    path = np.atleast_1d(np.asarray(robustness, dtype=np.float64))
-    if path.ndim != 1 or path.size == 0 or np.any(np.diff(path) < 0):
-        fix = "give numbers from 0 to 1 in rising order"
+    fix = "give numbers from 0 to 1 in rising order"
+    path = [
+        finite_number("robustness", t, fix, lambda x: 0 <= x <= 1)
+        for t in np.atleast_1d(np.asarray(robustness)).tolist()
+    ]
+    if not path or path != sorted(path):
         raise InputError("robustness", f"is {robustness!r}", fix)
-    base = Simplex(problem.n_domains) if mixtures is None else mixtures
+    base = checked_set(mixtures, problem.n_domains)
     reference = problem.sizes / problem.sizes.sum()
     found: list[Solution] = []
-    for t in path.tolist():
+    for t in path:
         start = found[-1] if found else None
         target = base.shrunk(t, reference)
         found.append(solve(problem, target, gamma, offsets=offsets, start=start, **options))
     losses = np.array([s.domain_losses for s in found])
     b = np.zeros(problem.n_domains) if offsets is None else np.asarray(offsets, dtype=np.float64)
     return Frontier(
-        path,
-        np.full(path.size, float(gamma)),
-        np.asarray(getattr(problem, "domain_names", np.arange(problem.n_domains))),
+        np.array(path),
+        np.full(len(path), float(gamma)),
+        np.asarray(getattr(problem, "domain_names", range(problem.n_domains))),
         tuple(found),
         frontier_losses(losses, base, b, reference),
     )

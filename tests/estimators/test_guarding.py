@@ -1,0 +1,250 @@
+"""The guard: losses of rows held out, their standard errors, and which model they recommend."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import sparse
+
+import anymix as ax
+from anymix.errors import InputError
+from anymix.estimators.guarding import HeldOut, mean_error
+from anymix.mixtures import MixtureSet
+
+Array = NDArray[np.float64]
+
+
+def shares(members: Any) -> sparse.csc_array:
+    """a_ki of memberships (p, n)."""
+    table = np.asarray(members, dtype=np.float64)
+    return sparse.csc_array(table / table.sum(axis=1, keepdims=True))
+
+
+def held_out(
+    losses: Any, domains: Any, mixtures: MixtureSet | None = None, b: Any = None
+) -> HeldOut:
+    """Losses (C, n) of rows in one domain each."""
+    members = np.array([np.asarray(domains) == k for k in np.unique(domains)])
+    p, sizes = len(members), members.sum(axis=1)
+    offsets = np.zeros(p) if b is None else np.asarray(b, dtype=np.float64)
+    target = ax.Simplex(p) if mixtures is None else mixtures
+    return HeldOut(
+        np.asarray(losses, dtype=np.float64), shares(members), target, offsets, sizes / sizes.sum()
+    )
+
+
+# -- values and standard errors ------------------------------------------------------------------
+
+
+def test_by_hand() -> None:
+    """Domain a has the rows 0, 1, 2 and b the rows 3, 4."""
+    found = held_out([[1, 2, 3, 5, 7], [2, 2, 2, 4, 4]], list("aaabb"), b=[0.5, 1.0])
+    assert found.domain_losses.tolist() == [[2, 6], [2, 4]]
+    assert found.worst.tolist() == [[0, 1], [0, 1]]
+    assert found.value.tolist() == [5, 3]
+    np.testing.assert_allclose(found.pooled, [18 / 5, 14 / 5])
+    assert found.error(0, np.array([1.0, 0.0])) == pytest.approx(math.sqrt(1 / 3))  # s² = 1
+    assert found.error(0, np.array([0.0, 1.0])) == pytest.approx(1.0)  # s² = 2, m = 2
+    half = np.array([0.5, 0.5])
+    assert found.error(0, half) == pytest.approx(math.sqrt(1 / 3 + 1) / 2)
+    assert found.error(1, half) == 0
+    gain, error = found.gain(1)  # 5, 7 against 4, 4
+    assert (gain, error) == (2.0, pytest.approx(1.0))
+    gain, error = found.gain(1, 0, np.array([1.0, 0.0]))  # 1, 2, 3 against 2, 2, 2
+    assert (gain, error) == (0.0, pytest.approx(math.sqrt(1 / 3)))
+    assert found.gain(0, 1)[0] == -2.0
+
+
+@given(st.integers(0, 10**6))
+def test_the_error_is_the_textbooks(seed: int) -> None:
+    """√(Σ_k λ_k² s_k²/m_k), s_k² the variance with m_k − 1, for rows in one domain each."""
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(1, 5))
+    domains = np.repeat(np.arange(p), rng.integers(2, 9, size=p))
+    v = rng.normal(size=len(domains)) * 10.0 ** rng.integers(-3, 4)
+    mixture = rng.dirichlet(np.ones(p)) * (rng.random(p) < 0.8)
+    members = np.array([domains == k for k in range(p)])
+    parts = [
+        lam * v[rows].std(ddof=1) / math.sqrt(rows.sum())
+        for lam, rows in zip(mixture, members, strict=True)
+    ]
+    assert mean_error(v, shares(members), mixture) == pytest.approx(
+        math.hypot(*parts), rel=1e-9, abs=1e-12
+    )
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 10**6), st.floats(-5, 5), st.floats(0.01, 100))
+def test_a_shift_adds_nothing_and_a_unit_scales(seed: int, shift: float, unit: float) -> None:
+    rng = np.random.default_rng(seed)
+    members = rng.random((3, 12)) * (rng.random((3, 12)) < 0.6) + np.eye(3, 12) + np.eye(3, 12, 3)
+    v, mixture = rng.normal(size=12), rng.dirichlet(np.ones(3))
+    error = mean_error(v, shares(members), mixture)
+    assert mean_error(shift + unit * v, shares(members), mixture) == pytest.approx(
+        unit * error, rel=1e-9, abs=1e-9
+    )
+    assert mean_error(v, shares(7 * members), mixture) == pytest.approx(
+        error
+    )  # weights have no unit
+
+
+def test_overlapping_rows_against_the_bootstrap() -> None:
+    """Rows drawn anew, with all their memberships: the spread of the mean is the error."""
+    rng = np.random.default_rng(0)
+    n = 500
+    members = np.array([rng.random(n) < 0.6, rng.random(n) < 0.3, np.ones(n)]) * rng.uniform(
+        0.5, 2, n
+    )
+    v = rng.exponential(size=n) + members[0]
+    mixture = np.array([0.5, 0.3, 0.2])
+    count = 4000
+    drawn = rng.multinomial(n, np.full(n, 1 / n), size=count)  # (count, n), how often each row
+    means = (drawn @ (members * v).T) / (drawn @ members.T)  # (count, p)
+    spread = float(np.std(means @ mixture))
+    error = mean_error(v, shares(members), mixture)
+    assert error == pytest.approx(spread, rel=4.5 / math.sqrt(2 * count))  # its own standard error
+    apart = math.hypot(
+        *(
+            mean_error(v, shares(members), lam * e)
+            for lam, e in zip(mixture, np.eye(3), strict=True)
+        )
+    )
+    assert apart < 0.8 * spread  # rows in several domains err together
+
+
+def test_a_domain_of_one_row_has_no_error_to_speak_of() -> None:
+    average = shares([[1, 0, 0], [0, 1, 1]])
+    v = np.array([1.0, 2.0, 4.0])
+    assert mean_error(v, average, np.array([0.0, 1.0])) == pytest.approx(1.0)
+    assert mean_error(v, average, np.array([0.1, 0.9])) == math.inf
+    found = held_out([[9, 1, 1], [0, 1, 1]], list("abb"))
+    assert found.choose("min") == 1
+    assert found.choose("guard") == 0  # 9 against 0 may be chance
+    assert held_out([[9, 1, 1], [3, 1, 1]], list("abb")).choose("1se") == 0
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 10**6))
+def test_values_are_those_of_brute_force(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    domains = np.append(np.arange(3).repeat(2), rng.integers(0, 3, 14))
+    losses, b = rng.exponential(size=(4, 20)), rng.normal(size=3)
+    box = ax.Box([0.1, 0.2, 0.0], [0.6, 0.7, 0.5])
+    found = held_out(losses, domains, box, b)
+    for c in range(4):
+        L = np.array([losses[c, domains == k].mean() for k in range(3)])
+        corners = [
+            np.array([x, y, 1 - x - y])
+            for x, y in [(0.6, 0.4), (0.6, 0.2), (0.3, 0.7), (0.1, 0.7), (0.1, 0.4), (0.3, 0.2)]
+        ]
+        assert found.value[c] == pytest.approx(max(corner @ (L - b) for corner in corners))
+        assert found.pooled[c] == pytest.approx(losses[c].mean())
+
+
+# -- the choice ----------------------------------------------------------------------------------
+
+
+def two_models(gain: float, spread: float) -> HeldOut:
+    """100 rows of domain b: the second model gains `gain` with this spread; in a both are alike."""
+    noise = np.tile([-1.0, 1.0], 50) * spread
+    ordinary = np.concatenate([np.zeros(100), np.full(100, 2.0) + 3 * np.tile([-1.0, 1.0], 50)])
+    robust = ordinary - np.concatenate([np.zeros(100), gain + noise])
+    return held_out([ordinary, robust], np.repeat(["a", "b"], 100))
+
+
+@pytest.mark.parametrize(("gain", "chosen"), [(0.099, 0), (0.102, 1), (-0.1, 0)])
+def test_the_ordinary_model_is_kept_within_one_error_of_the_difference(
+    gain: float, chosen: int
+) -> None:
+    """The differences have the spread 1: their mean has the error 0.1005 (√(100/99)/10)."""
+    found = two_models(gain, spread=1.0)
+    assert found.choose("min") == int(gain > 0)
+    assert found.choose("guard") == chosen
+    assert found.choose() == chosen
+    assert found.choose("1se") == 0  # the error of the loss itself is 0.3
+
+
+def test_it_is_the_difference_that_counts_not_each_loss() -> None:
+    """Losses of spread 3 with a steady gain of 0.01: no doubt about the gain."""
+    found = two_models(0.01, spread=0.001)
+    assert found.choose("guard") == 1
+    assert found.error(0, found.worst[0]) > 0.29
+
+
+def test_of_models_as_good_as_the_best_the_one_of_least_pooled_loss() -> None:
+    noise = np.tile([-1.0, 1.0], 50)
+    gains = (0.0, 1.0, 0.95, 0.5, 0.96)
+    costs = (0.0, 0.9, 0.8, 0.1, 0.7)  # on domain a, which is not the worst
+    losses = [
+        np.concatenate([np.full(100, cost), 3.0 - gain + noise * (1 - gain)])
+        for gain, cost in zip(gains, costs, strict=True)
+    ]
+    found = held_out(losses, np.repeat(["a", "b"], 100))
+    assert found.choose("min") == 1
+    errors = [found.error(c, found.worst[c], 1) for c in range(5)]
+    assert [gain + error >= 1.0 for gain, error in zip(gains, errors, strict=True)] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert found.choose("guard") == 1
+    noisier = [
+        loss + 5 * c * np.concatenate([np.zeros(100), noise]) for c, loss in enumerate(losses)
+    ]
+    found = held_out([losses[0], losses[1], *noisier[2:]], np.repeat(["a", "b"], 100))
+    assert found.choose("guard") == 3  # of 1, 2, 3 and 4, which no one can tell apart any more
+
+
+def test_one_standard_error_rule() -> None:
+    """The best model's own error is the limit; the ordinary model first, then the pooled loss."""
+    noise = np.tile([-1.0, 1.0], 50)
+
+    def chosen(spread: float) -> int:
+        worst, pooled = (0.6, 0.52, 0.53, 0.5), (0.0, 0.2, 0.1, 0.4)
+        losses = [
+            np.concatenate([np.full(100, a), b + spread * noise])
+            for a, b in zip(pooled, worst, strict=True)
+        ]
+        return held_out(losses, np.repeat(["a", "b"], 100)).choose("1se")
+
+    assert chosen(1.0) == 0  # 0.1 more
+    assert chosen(0.4) == 2
+    assert chosen(0.25) == 1
+    assert chosen(0.1) == 3
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 10**6))
+def test_the_choice_is_that_of_its_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    domains = np.append(np.arange(2).repeat(2), rng.integers(0, 2, 26))
+    common = rng.exponential(size=30)
+    losses = common + rng.normal(size=(5, 1)) * 0.2 + rng.normal(size=(5, 30)) * 0.3
+    found = held_out(losses, domains)
+    by_domain = np.array([[row[domains == k].mean() for k in range(2)] for row in losses])
+    V = by_domain.max(axis=1)
+    best = int(np.argmin(V))
+    assert found.choose("min") == best
+    good, near = [], []
+    for c in range(5):
+        rows = domains == int(np.argmax(by_domain[c]))
+        difference = losses[c, rows] - losses[best, rows]
+        good.append(difference.mean() <= difference.std(ddof=1) / math.sqrt(rows.sum()))
+        of_best = losses[best, domains == int(np.argmax(by_domain[best]))]
+        near.append(V[c] <= V[best] + of_best.std(ddof=1) / math.sqrt(len(of_best)))
+    for rule, fine in (("guard", good), ("1se", near)):
+        pooled = [loss.mean() if ok else math.inf for loss, ok in zip(losses, fine, strict=True)]
+        assert found.choose(rule) == (0 if fine[0] else int(np.argmin(pooled)))
+
+
+def test_a_rule_nobody_knows() -> None:
+    with pytest.raises(InputError, match="rule is 'best'; give 'guard', 'min' or '1se'"):
+        two_models(1.0, 1.0).choose("best")
