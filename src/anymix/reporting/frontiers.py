@@ -128,7 +128,7 @@ class Panel:
         said = ["Thin lines reach one standard error to each side."] if len(wide) < 2 else []
         if wide:
             said.append(f"One standard error is about {' and '.join(wide)}: too wide to be drawn.")
-        return " ".join([*said, SAME_ROWS])
+        return " ".join([*said, SAME_ROWS] if self.series[0].worst.size > 1 else said)
 
     def errors(self, series: Series) -> tuple[Array, Array]:
         """The standard errors to draw along x and y; 0 for none."""
@@ -159,9 +159,8 @@ class Front:
     >>> fitted = FrontierLosses(L, L.max(axis=1), L.mean(axis=1))
     >>> t, names = np.array([0.0, 1.0]), np.array(["a", "b"])
     >>> front = checked_frontier(Frontier(t, np.zeros(2), names, (), fitted, chosen=1))
-    >>> print(front.finding())  # doctest: +NORMALIZE_WHITESPACE
-    The robust model with t = 1 was taken: beside the ordinary one it loses 0.1000 less on the
-    worst mixture and the same on all rows (rows fitted).
+    >>> front.ordinary, front.chosen, [series.rows for series in front.series]
+    (0, 1, ['rows fitted'])
     """
 
     robustness: Array
@@ -217,11 +216,13 @@ class Front:
 
     def reading(self) -> str:
         """How to read the picture."""
+        sides = "Left is better for all rows, down is better for the worst mixture."
+        if self.robustness.size == 1:
+            return f"The point is a model. {sides}"
         start = "at the ordinary model" if self.ordinary is not None else "with the least robust"
         return (
-            "Each point is a model. Left is better for all rows, down is better for the worst "
-            f"mixture. The line starts {start} and goes on as the robustness t grows: "
-            f"{_t(0)} looks at all rows alike, {_t(1)} at the worst mixture alone."
+            f"Each point is a model. {sides} The line starts {start} and goes on as the robustness "
+            f"t grows: {_t(0)} looks at all rows alike, {_t(1)} at the worst mixture alone."
         )
 
     def finding(self) -> str | None:
@@ -265,7 +266,7 @@ def checked_frontier(frontier: Any, names: Sequence[str] | None = None) -> Front
     """
     if not isinstance(frontier, Frontier):
         fix = "give the frontier_ of an estimator, or what pareto_front returned"
-        raise InputError("frontier", f"is {frontier!r}", fix)
+        raise InputError("frontier", f"is a {type(frontier).__name__}", fix)
     own = [str(name) for name in np.asarray(frontier.domain_names).tolist()]
     if names is not None and sorted(own) != sorted(names):
         found = f"has different domains, {_few(own)} and not {_few(names)}"
@@ -369,7 +370,7 @@ def _is_readable(alone: Panel, both: Panel) -> bool:
 
 def _t(t: float) -> str:
     """t and its value, with spaces at which no line breaks."""
-    return f"t\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{t:g}"
+    return f"t\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{t:.4g}"
 
 
 def _error(error: float) -> str:

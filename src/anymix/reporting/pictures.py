@@ -35,6 +35,7 @@ COLORS = ("#c44e00", "#0072b2", "#00795a", "#8f4a7a", "#6b6b00")  # as in page/p
 STAR = "#6a3d9a"
 MOST_BARS = 24  # domains in a picture, those of highest loss
 EDGED: dict[str, Any] = {"markeredgecolor": "black", "clip_on": False}  # a mark seen on any colour
+CLEAR: dict[str, Any] = {"color": COLORS[1], "ecolor": f"{COLORS[1]}88", "fmt": "o-"}
 FAINT: dict[str, Any] = {"color": "#9aa5b0", "fmt": "o:", "markerfacecolor": "white"}  # rows fitted
 
 
@@ -162,7 +163,11 @@ def frontier_figure(front: Front, title: str | None = None) -> Figure:
 def _draw_points(axes: Axes, panel: Panel) -> None:
     """The points of the series, joined in the order of t, with their standard errors."""
     for i, series in enumerate(panel.series):
-        looks = FAINT if series.rows == FITTED else {"color": COLORS[1], "fmt": "o-"}
+        looks = (
+            FAINT
+            if series.rows == FITTED
+            else {"color": COLORS[1], "fmt": "o-", "ecolor": "#0072b288"}
+        )
         # An infinite line would not be drawn at all; one of twice the picture leaves it.
         along, up = (np.minimum(e, 2 * (end[1] - end[0])) for e, end in _errors(panel, series))
         axes.errorbar(series.pooled, series.worst, xerr=along, yerr=up, elinewidth=0.6,
@@ -180,10 +185,11 @@ def _draw_names(axes: Axes, front: Front, panel: Panel) -> None:
     if front.chosen is not None:
         axes.plot(*at[front.chosen], "ko", fillstyle="none", markersize=15, zorder=4)
     arrow = {"arrowstyle": "-", "linewidth": 0.8, "shrinkB": 8}
+    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
     for mark in front.marks(panel):
         offset, side = ((18, 20), "bottom") if mark.above else ((-18, -20), "top")
         axes.annotate("\n".join(mark.lines), at[mark.place], offset, textcoords="offset points",
-                      ha="center", va=side, arrowprops=arrow)  # fmt: skip
+                      ha="center", va=side, arrowprops=arrow, bbox=paper, zorder=5)  # fmt: skip
 
 
 def _errors(panel: Panel, series: Series) -> Iterator[tuple[Array, tuple[float, float]]]:
