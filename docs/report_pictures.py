@@ -12,7 +12,7 @@ from scipy.special import expit
 import anymix as ax
 from anymix import datasets
 from anymix.auditing import audit
-from anymix.reporting import picture, report
+from anymix.reporting import draw_frontier, picture, report
 
 FOLDER = Path(__file__).parent / "img"
 
@@ -21,28 +21,35 @@ def adult(page: Path) -> None:
     """Adult, trained for the sample and for any mixture: a page, and docs/img/report_adult.png."""
     data = datasets.load_adult()
     problem = ax.LinearDomains(data.X, data.y, data.domains)
-    uniform = ax.solve(problem, ax.Point(problem.sizes / problem.sizes.sum()))
-    agnostic = ax.solve(problem)
+    ordinary = ax.solve(problem, ax.Point(problem.sizes / problem.sizes.sum()))
+    robust = ax.solve(problem)
     audits = {
         name: audit(data.y_test, expit(data.X_test @ fit.w[:-1] + fit.w[-1]), data.domains_test)
-        for name, fit in (("uniform", uniform), ("agnostic", agnostic))
+        for name, fit in (("ordinary", ordinary), ("robust", robust))
     }
     report(
         audits,
         page,
         title="Adult: doctorates and the others",
-        certificate=agnostic.certificate,
-        history=agnostic.history,
-        mixture=agnostic.mixture,
+        certificate=robust.certificate,
+        history=robust.history,
+        mixture=robust.mixture,
     )
-    picture(audits, FOLDER / "report_adult.png", mixture=agnostic.mixture)
+    picture(audits, FOLDER / "report_adult.png", mixture=robust.mixture)
+
+
+def frontier() -> None:
+    """Models of Adult from ordinary to robust, on rows held out: docs/img/frontier_adult.png."""
+    data = datasets.load_adult()
+    fit = ax.AgnosticClassifierCV().fit(data.X, data.y, domains=data.domains)
+    draw_frontier(fit.frontier_, FOLDER / "frontier_adult.png")
 
 
 def fashion(page: Path) -> None:
     """Three classes of Fashion-MNIST, one domain each."""
     data = datasets.load_fashion(classes=("t-shirt/top", "pullover", "shirt"))
     audits = {}
-    for name, mixtures in (("uniform", ax.Point([1 / 3] * 3)), ("agnostic", ax.Simplex(3))):
+    for name, mixtures in (("ordinary", ax.Point([1 / 3] * 3)), ("robust", ax.Simplex(3))):
         fit = ax.AgnosticClassifier(mixtures, gamma=1e-2, tol=1e-3)
         fit.fit(data.X[::10], data.y[::10], domains=data.domains[::10])
         said = fit.predict_proba(data.X_test)
@@ -68,6 +75,7 @@ def shoot(browser: Any, page: Path, name: str) -> None:
 if __name__ == "__main__":
     from playwright.sync_api import sync_playwright
 
+    frontier()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
         browser = play.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]

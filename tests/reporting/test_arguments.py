@@ -68,6 +68,12 @@ def test_what_is_no_audit(audits: Any, message: str) -> None:
     [
         ({"certificate": 3}, "certificate is 3; give that of a Solution"),
         ({"notes": "One."}, r"notes is one string, 'One\.'; give a list"),
+        ({"verdict": 3}, "verdict is 3; give a sentence, or None"),
+        ({"verdict": " "}, "verdict is ' '; give a sentence"),
+        ({"beside": 3}, "beside is a int; give audits by name"),
+        ({"beside": two_models(2)["plain"]}, "beside is a Audit; give audits by name"),
+        ({"beside": {"c": 3}}, r"beside\['c'\] cannot stand beside audits\['plain'\]: .* is 3"),
+        ({"beside": two_models(3)}, r"beside\['plain'\] cannot .* different domains"),
         ({"history": 3}, "history is 3; give records"),
         ({"history": "ab"}, r"history\[0\] is 'a'; give records"),
     ],

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from audited import HOSTILE, two_models
 from numpy.typing import NDArray
+from reporting.fronts import a_front
 from scipy.special import expit
 
 import anymix as ax
@@ -77,12 +78,12 @@ def adult() -> tuple[dict[str, Audit], ax.Solution]:
     data = datasets.load_adult(progress=False)
     problem = ax.LinearDomains(data.X, data.y, data.domains)
     sample = problem.sizes / problem.sizes.sum()
-    fits = {"uniform": ax.solve(problem, ax.Point(sample)), "agnostic": ax.solve(problem)}
+    fits = {"ordinary": ax.solve(problem, ax.Point(sample)), "robust": ax.solve(problem)}
     audits = {
         name: audit(data.y_test, expit(data.X_test @ s.w[:-1] + s.w[-1]), data.domains_test)
         for name, s in fits.items()
     }
-    return audits, fits["agnostic"]
+    return audits, fits["robust"]
 
 
 def two(folder: Path) -> tuple[Path, dict[str, Audit]]:
@@ -106,7 +107,16 @@ def three(folder: Path) -> tuple[Path, dict[str, Audit]]:
 def twelve(folder: Path) -> tuple[Path, dict[str, Audit]]:
     audits = two_models(12)
     history = [{"step": t, "mixture": np.full(12, 1 / 12)} for t in range(5)]
-    return report(audits, folder / "report.html", history=history), audits
+    front = a_front(20, audits["plain"].domain_names, chosen=7)
+    page = report(
+        audits,
+        folder / "report.html",
+        history=history,
+        frontier=front,
+        verdict="The robust model is better.",
+        beside={"a guess": audits["plain"]},
+    )
+    return page, audits
 
 
 def two_hundred(folder: Path) -> tuple[Path, dict[str, Audit]]:
@@ -308,6 +318,81 @@ def assert_bars(page: Any, audits: dict[str, Audit], n: int) -> None:
         assert np.array_equal(x, found.domain_losses[order])
         assert np.allclose(np.add(x, up), found.intervals[order, 1])
         assert np.allclose(np.subtract(x, down), found.intervals[order, 0])
+
+
+@pytest.mark.parametrize("width", [1200, 360])
+def test_the_frontier_is_drawn_and_named(width: int, tmp_path: Path, opened: Open) -> None:
+    audits = two_models(3)
+    front = a_front(5, audits["plain"].domain_names, chosen=2)
+    held = front.held_out
+    assert held is not None
+    path = report(audits, tmp_path / "report.html", frontier=front, verdict=HOSTILE)
+    page = opened(path, width)
+    chart = page.locator("#frontier .chart")
+    fitted, shown = chart.evaluate("(c) => c.data.slice(0, 2)")
+    assert (shown["x"], shown["y"]) == (held.pooled.tolist(), held.worst.tolist())
+    assert shown["error_x"]["array"] == [0.005] * 5
+    assert shown["error_y"]["array"] == [0.02] * 5
+    assert (fitted["x"], fitted["y"]) == (front.fitted.pooled.tolist(), front.fitted.worst.tolist())
+    assert chart.locator(".scatterlayer .trace").nth(1).locator("path.point").count() == 5
+    square, ring = (chart.locator(".scatterlayer .trace").nth(k) for k in (2, 3))
+    points = chart.locator(".scatterlayer .trace").nth(1).locator("path.point")
+    for mark, place in ((square, 0), (ring, 2)):
+        assert np.allclose(middle(mark.locator("path.point")), middle(points.nth(place)), atol=1)
+    names = chart.locator(".annotation").all_text_contents()
+    assert [n.replace("\xa0", " ") for n in names] == ["ordinary", "robust, takent = 0.5"]
+    inside = page.locator("#frontier .chart .nsewdrag").bounding_box()
+    for i in range(2):  # the names are in the picture, and do not hide the points
+        box = chart.locator(".annotation .bg").nth(i).bounding_box()
+        assert inside["x"] <= box["x"] <= box["x"] + box["width"] <= inside["x"] + inside["width"]
+        assert not any(covers(box, middle(points.nth(k))) for k in range(5))
+    points.nth(2).scroll_into_view_if_needed()
+    page.mouse.move(*middle(points.nth(2)))
+    hover = chart.locator(".hoverlayer").text_content().replace("\xa0", " ")
+    assert "t = 0.5, taken; γ = 0.01" in hover
+    assert "all rows 0.3525 ± 0.005" in hover
+    assert "worst mixture 0.5532 ± 0.02" in hover
+
+
+def middle(mark: Any) -> tuple[float, float]:
+    box = mark.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def covers(box: dict[str, float], at: tuple[float, float]) -> bool:
+    left, top = box["x"], box["y"]
+    return left < at[0] < left + box["width"] and top < at[1] < top + box["height"]
+
+
+def test_frontiers_far_from_the_rows_fitted_have_two_pictures(tmp_path: Path, opened: Open) -> None:
+    audits = two_models(3)
+    front = a_front(20, audits["plain"].domain_names, chosen=0, apart=3.0, error=50.0)
+    page = opened(report(audits, tmp_path / "report.html", frontier=front), 360)
+    charts = page.locator("#frontier .chart")
+    assert charts.count() == 2
+    assert page.locator("#frontier h3").all_inner_texts() == [
+        "Losses on rows held out",
+        "Losses on rows fitted",
+    ]
+    for i in range(2):
+        assert charts.nth(i).locator("path.point").count() == 20 + 2
+        assert charts.nth(i).locator(".errorbar path").count() == 0
+        assert charts.nth(i).locator(".annotation").all_text_contents() == ["ordinary,taken"]
+    assert "too wide to be drawn" in page.locator("#frontier figcaption").first.inner_text()
+
+
+def test_the_verdict_is_read_first(tmp_path: Path, opened: Open) -> None:
+    page = opened(report(two_models(2), tmp_path / "report.html", verdict=HOSTILE))
+    verdict = page.locator("header .verdict")
+    assert verdict.inner_text() == HOSTILE
+    sizes = page.locator("header p").evaluate_all(
+        "(all) => all.map((e) => parseFloat(getComputedStyle(e).fontSize))"
+    )
+    assert sizes[0] > sizes[1]
+    others = page.locator("main p, main td").evaluate_all(
+        "(all) => Math.max(...all.map((e) => parseFloat(getComputedStyle(e).fontSize)))"
+    )
+    assert sizes[0] > others
 
 
 def test_the_training_is_drawn(tmp_path: Path, opened: Open) -> None:

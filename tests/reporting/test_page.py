@@ -3,6 +3,7 @@
 import math
 import re
 import tempfile
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from audited import HOSTILE, data_of, two_models, words_of
 
 from anymix.auditing import audit
 from anymix.reporting import report
+from anymix.reporting.words import number
 
 
 def test_the_page_holds_the_audits_numbers_exactly(tmp_path: Path) -> None:
@@ -97,6 +99,32 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert text.count("</script>") == text.count("<script") == 3
     assert HOSTILE in data_of(page)["domains"]
     assert words_of(page).count(HOSTILE) >= 4
+
+
+def test_the_verdict_is_the_first_sentence(tmp_path: Path) -> None:
+    page = report(two_models(2), tmp_path / "report.html", title="Shop", verdict=HOSTILE)
+    header = page.read_text().split("<header>")[1].split("</header>")[0]
+    assert [unescape(text) for text in re.findall(r"<(?:h1|p)[^>]*>(.*?)</", header)][:2] == [
+        "Shop",
+        HOSTILE,
+    ]
+    page = report(two_models(2), tmp_path / "report.html")
+    assert 'class="verdict"' not in page.read_text()
+
+
+def test_models_beside_have_a_line_at_a_glance_and_nothing_else(tmp_path: Path) -> None:
+    y, d = [1, 0, 1, 1, 0], ["a", "a", "b", "b", "b"]
+    audits = {"ordinary": audit(y, [1, 0, 0, 1, 0], d), "robust": audit(y, [1, 1, 1, 1, 0], d)}
+    guess = audit(y, [1, 1, 1, 1, 1], d)
+    page = report(audits, tmp_path / "report.html", beside={"a <constant> guess": guess})
+    glance = words_of(page).split("At a glance")[1].split("Mixture explorer")[0]
+    assert "a <constant> guess" in glance
+    line = glance.split("a <constant> guess")[1]
+    assert line.split()[0] == number(guess.pooled_loss) == "0.4000"
+    assert f" {number(guess.agnostic_loss)} " in line
+    assert "100.0% a" in line
+    assert words_of(page).count("a <constant> guess") == 1
+    assert [m["name"] for m in data_of(page)["models"]] == list(audits)
 
 
 def test_an_old_report_stays_if_the_new_one_fails(

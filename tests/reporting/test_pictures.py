@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from audited import two_models
 from numpy.typing import NDArray
+from reporting.fronts import a_front
 
 from anymix.auditing import Audit, audit
-from anymix.reporting import picture
+from anymix.reporting import draw_frontier, picture
 from anymix.reporting.arguments import checked_audits
-from anymix.reporting.pictures import figure_of
+from anymix.reporting.frontiers import checked_frontier
+from anymix.reporting.pictures import figure_of, frontier_figure
 
 
 def zeros(p: int) -> dict[str, Audit]:
@@ -59,3 +61,41 @@ def test_a_picture_shows_the_names_and_losses_as_drawn(tmp_path: Path) -> None:
 def test_the_ending_names_the_format() -> None:
     with pytest.raises(ValueError, match=r"path ends in '\.gif'"):
         picture(two_models(2), "never.gif")
+
+
+@pytest.mark.parametrize("T", [1, 2, 20])
+@pytest.mark.parametrize("error", [None, 0.02, np.inf])
+def test_a_frontier_of_any_size_is_drawn(T: int, error: float, tmp_path: Path) -> None:
+    front = a_front(T, error=error, chosen=T - 1)
+    file = draw_frontier(front, tmp_path / "frontier.png", title="5 $ a_b $")
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_frontier_as_drawn_has_its_losses_errors_and_names() -> None:
+    front = a_front(5, chosen=4)
+    held = front.held_out
+    assert held is not None
+    (axes,) = frontier_figure(checked_frontier(front)).axes
+    shown: Any = axes
+    points, _, (along, up) = shown.containers[0].lines
+    assert list(points.get_xdata()) == held.pooled.tolist()
+    assert list(points.get_ydata()) == held.worst.tolist()
+    assert np.allclose(np.ptp([s[:, 0] for s in along.get_segments()], axis=1), 2 * 0.005)
+    assert np.allclose(np.ptp([s[:, 1] for s in up.get_segments()], axis=1), 2 * 0.02)
+    assert list(shown.containers[1].lines[0].get_ydata()) == front.fitted.worst.tolist()
+    names = {text.get_text().replace("\N{NO-BREAK SPACE}", " "): text.xy for text in shown.texts}
+    assert names == {
+        "ordinary": (held.pooled[0], held.worst[0]),
+        "robust, taken\nt = 1": (held.pooled[4], held.worst[4]),
+    }
+    left, right = frontier_figure(checked_frontier(a_front(5, apart=3.0))).axes
+    assert [len(each.containers) for each in (left, right)] == [1, 1]
+
+
+def test_a_frontier_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"path ends in '\.gif'"):
+        draw_frontier(a_front(), tmp_path / "never.gif")
+    wrong: Any = 3
+    with pytest.raises(ValueError, match="frontier is a int; give"):
+        draw_frontier(wrong, tmp_path / "never.png")
+    assert not any(tmp_path.iterdir())

@@ -18,7 +18,7 @@ def test_history_of_the_exact_solver(tmp_path: Path) -> None:
     fitted = ax.solve(ax.LinearDomains(X, y, d))
     found = audit(y, (X @ fitted.w[:-1] + fitted.w[-1] > 0).astype(int), d)
     page = report(
-        {"agnostic": found},
+        {"robust": found},
         tmp_path / "report.html",
         certificate=fitted.certificate,
         history=fitted.history,

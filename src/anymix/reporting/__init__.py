@@ -1,6 +1,6 @@
 """Pages and pictures of audits, for people."""
 
 from anymix.reporting.page import report
-from anymix.reporting.pictures import picture
+from anymix.reporting.pictures import draw_frontier, picture
 
-__all__ = ["picture", "report"]
+__all__ = ["draw_frontier", "picture", "report"]

@@ -15,7 +15,14 @@ from anymix.auditing import Audit, compare
 from anymix.errors import InputError
 from anymix.reporting.shown import Shown
 
-__all__ = ["checked_audits", "checked_file", "checked_mixture", "extra_of"]
+__all__ = [
+    "checked_audits",
+    "checked_beside",
+    "checked_file",
+    "checked_mixture",
+    "checked_verdict",
+    "extra_of",
+]
 
 
 def checked_audits(audits: Any) -> Shown:
@@ -46,18 +53,52 @@ def checked_audits(audits: Any) -> Shown:
         raise InputError("audits", "is empty", "give at least one audit")
     first = next(iter(named))
     for name, audit in named.items():
-        _check_comparable(named, first, name)
+        _check_comparable(first, named[first], f"audits[{name!r}]", audit)
         _check_finite(f"audits[{name!r}]", audit)
     return Shown(named)
 
 
-def _check_comparable(audits: dict[str, Any], first: str, name: str) -> None:
+def checked_beside(beside: Any, shown: Shown) -> dict[str, Audit]:
+    """Audits of other models that can stand beside those shown.
+
+    Parameters
+    ----------
+    beside : mapping or None
+        Audits by name, or nothing.
+    shown : Shown
+        What they stand beside.
+
+    Returns
+    -------
+    dict
+        The audits by name; every loss in them is finite.
+
+    Examples
+    --------
+    >>> from anymix.auditing import audit
+    >>> shown = Shown({"model": audit(None, [0.25, 0.5], ["a", "b"])})
+    >>> list(checked_beside({"a guess": audit(None, [0.5, 0.5], ["a", "b"])}, shown))
+    ['a guess']
+    """
+    if beside is None:
+        return {}
+    if not isinstance(beside, Mapping):
+        fix = "give audits by name: {'a constant guess': ...}"
+        raise InputError("beside", f"is a {type(beside).__name__}", fix)
+    named = {str(name): audit for name, audit in beside.items()}
+    for name, audit in named.items():
+        _check_comparable(next(iter(shown.audits)), shown.first, f"beside[{name!r}]", audit)
+        _check_finite(f"beside[{name!r}]", audit)
+    return named
+
+
+def _check_comparable(first: str, audit: Any, argument: str, other: Any) -> None:
     try:
-        compare(audits[first], audits[name])
+        compare(audit, other)
     except ValueError as error:
         reason, _, fix = str(error).partition("; ")
         found = f"cannot stand beside audits[{first!r}]: {reason}"
-        raise InputError(f"audits[{name!r}]", found, fix) from None
+        raise InputError(argument, found, fix) from None
 
 
 def _check_finite(argument: str, audit: Audit) -> None:
@@ -93,6 +134,30 @@ def checked_mixture(mixture: ArrayLike, p: int) -> NDArray[np.float64]:
         fix = f"give {p} shares ≥ 0 of sum 1, one a domain"
         raise InputError("mixture", f"is {lam} of shape {lam.shape}", fix)
     return lam
+
+
+def checked_verdict(verdict: Any) -> str | None:
+    """A sentence, or nothing.
+
+    Parameters
+    ----------
+    verdict : str or None
+        What was decided.
+
+    Returns
+    -------
+    str or None
+
+    Examples
+    --------
+    >>> checked_verdict("The ordinary model is kept.")
+    'The ordinary model is kept.'
+    """
+    if verdict is None:
+        return None
+    if not isinstance(verdict, str) or not verdict.strip():
+        raise InputError("verdict", f"is {verdict!r}", "give a sentence, or None")
+    return verdict
 
 
 def checked_file(path: Any) -> Path:

@@ -21,17 +21,25 @@ from anymix.auditing import Audit
 from anymix.errors import InputError
 from anymix.files import write_whole
 from anymix.reporting import words
-from anymix.reporting.arguments import checked_audits, checked_file, checked_mixture, extra_of
+from anymix.reporting.arguments import (
+    checked_audits,
+    checked_beside,
+    checked_file,
+    checked_mixture,
+    checked_verdict,
+    extra_of,
+)
+from anymix.reporting.frontiers import Front, Panel, Series, checked_frontier
 from anymix.reporting.shown import Measure, Shown
 from anymix.reporting.training import training_curves
-from anymix.solvers import Certificate
+from anymix.solvers import Certificate, Frontier
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 __all__ = ["report"]
 
-MOST_OPEN_ROWS = 12  # of the table of domains; a longer one is folded away at first
+MOST_OPEN_ROWS = 12  # of a table; a longer one is folded away at first
 
 
 def report(
@@ -43,6 +51,9 @@ def report(
     history: Iterable[Mapping[str, Any]] | None = None,
     mixture: ArrayLike | None = None,
     notes: Sequence[str] = (),
+    frontier: Frontier | None = None,
+    verdict: str | None = None,
+    beside: Mapping[str, Audit] | None = None,
 ) -> Path:
     """Write a page that shows L_k, and Σ λ_k L_k for every mixture λ, of every model.
 
@@ -64,6 +75,14 @@ def report(
         λ* of the training, `Solution.mixture`; it is marked in the explorer.
     notes : sequence of str
         Sentences to add, such as how missing values were treated.
+    frontier : Frontier, optional
+        What robustness buys and costs: `frontier_` of an estimator that chooses, or what
+        `pareto_front` returned, over the domains of the audits.
+    verdict : str, optional
+        The sentence to read first, such as `TableFit.verdict`.
+    beside : mapping, optional
+        Audits of other models on the same rows, only for the table at a glance, such as
+        `TableFit.beside`: {"a constant guess": audit(...)}.
 
     Returns
     -------
@@ -81,6 +100,7 @@ def report(
     'report.html'
     """
     file, shown = checked_file(path), checked_audits(audits)
+    front = None if frontier is None else checked_frontier(frontier, shown.names)
     star = None if mixture is None else checked_mixture(mixture, shown.p)
     if certificate is not None and not isinstance(certificate, Certificate):
         raise InputError("certificate", f"is {certificate!r}", "give that of a Solution, or None")
@@ -88,11 +108,14 @@ def report(
         raise InputError("notes", f"is one string, {notes!r}", "give a list of sentences")
     page = _template().render(
         title=title,
+        verdict=checked_verdict(verdict),
         shown=shown,
+        beside=checked_beside(beside, shown),
+        front=front,
         measures=list(shown.measures()),
-        table_open=shown.p <= MOST_OPEN_ROWS,
+        most_open_rows=MOST_OPEN_ROWS,
         paragraphs=[*words.meaning(shown, certificate), *notes],
-        data=_plain(_data(shown, star, training_curves(history, shown.names))),
+        data=_plain(_data(shown, star, training_curves(history, shown.names), front)),
         version=anymix.__version__,
     )
     return write_whole(file, lambda new: new.write_text(page, encoding="utf-8"))
@@ -124,7 +147,10 @@ def _part(name: str) -> str:
 
 
 def _data(
-    shown: Shown, star: NDArray[np.float64] | None, training: dict[str, Any]
+    shown: Shown,
+    star: NDArray[np.float64] | None,
+    training: dict[str, Any],
+    front: Front | None,
 ) -> dict[str, Any]:
     """What page.js reads."""
     return {
@@ -139,7 +165,28 @@ def _data(
         "outline": shown.outline() if shown.p == 3 and not shown.whole else None,
         "telling": _most_telling(shown, star),
         "training": training,
+        "frontier": None if front is None else [_panel(front, p) for p in front.panels],
     }
+
+
+def _panel(front: Front, panel: Panel) -> dict[str, Any]:
+    return {
+        "heading": panel.heading,
+        "caption": panel.caption,
+        "x": panel.x.ends,
+        "y": panel.y.ends,
+        "series": [_series(front, panel, s) for s in panel.series],
+        "marks": [mark._asdict() for mark in front.marks(panel)],
+        "ordinary": front.ordinary,
+        "chosen": front.chosen,
+    }
+
+
+def _series(front: Front, panel: Panel, series: Series) -> dict[str, Any]:
+    along, up = panel.errors(series)
+    losses = {"pooled": series.pooled, "worst": series.worst}
+    errors = {"pooled_error": along, "worst_error": up}
+    return {"rows": series.rows, **losses, **errors, "hover": front.hover(series)}
 
 
 def _model(name: str, audit: Audit) -> dict[str, Any]:

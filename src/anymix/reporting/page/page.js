@@ -10,6 +10,7 @@ const [INK, QUIET, STAR] = ["#1d2329", "#55606b", "#6a3d9a"];
 const FAR = 1e9;
 const FEW = 24; // domains that a chart of bars shows at first
 const MOST_SLIDERS = 12;
+const FRONT = "#0072b2";
 
 const $ = (selector) => document.querySelector(selector);
 const dot = (a, b) => a.reduce((sum, x, k) => sum + x * b[k], 0);
@@ -455,12 +456,73 @@ function explain(map, help, caption) {
 }
 
 // Plotly's own legend grows into the picture on narrow screens, and then pixels lie.
-function legend(items) {
-  $("#map-legend").append(...items.map(([mark, color, text]) => {
+function legend(items, list = $("#map-legend")) {
+  list.append(...items.map(([mark, color, text]) => {
     const sign = element("span", { "aria-hidden": "true" }, mark);
     sign.style.color = color;
     return element("li", {}, sign, ` ${text}`);
   }));
+}
+
+// What robustness buys and costs: a point for each model ------------------------------------------------
+
+function frontier() {
+  const parent = $("#frontier-charts");
+  for (const panel of data.frontier) {
+    const chart = figure(parent, panel.heading,
+      "Loss on all rows against that of the worst mixture, a point for each model; the table below has all the numbers.");
+    const list = element("ul", { class: "legend" });
+    chart.after(element("figcaption", {}, list, panel.caption));
+    drawFrontier(chart, panel);
+    legend([
+      ...panel.series.map((s) => [isFaint(s) ? "┄○┄" : "━●━", isFaint(s) ? QUIET : FRONT, s.rows]),
+      ...(panel.ordinary !== null ? [["■", COLORS[0], "ordinary"]] : []),
+      ...(panel.chosen !== null ? [["◯", INK, "taken"]] : []),
+    ], list);
+  }
+  parent.querySelectorAll(".chart").forEach((chart) => Plotly.Plots.resize(chart));
+}
+
+const isFaint = (series) => series.rows === "rows fitted";
+
+function drawFrontier(chart, panel) {
+  const error = (errors, color) => ({
+    type: "data", array: errors.map((e) => (e === null ? FAR : e)), color, thickness: 1, width: 3, visible: errors.some((e) => e !== 0),
+  });
+  const path = (s) => {
+    const [faint, color] = [isFaint(s), isFaint(s) ? "#9aa5b0" : FRONT];
+    return {
+      type: "scatter", mode: "lines+markers", x: s.pooled, y: s.worst, name: s.rows,
+      line: { color, width: faint ? 1.5 : 2.5, dash: faint ? "dot" : "solid" },
+      marker: { color: faint ? "#fff" : color, size: faint ? 7 : 9, line: { color, width: faint ? 1.5 : 0 } },
+      error_x: error(s.pooled_error, `${FRONT}66`), error_y: error(s.worst_error, `${FRONT}66`),
+      text: s.hover, hovertemplate: "%{text}<extra>%{fullData.name}</extra>",
+    };
+  };
+  const [first] = panel.series;
+  const sign = (i, marker) => (i === null ? [] : [{
+    type: "scatter", mode: "markers", x: [first.pooled[i]], y: [first.worst[i]], marker, hoverinfo: "skip",
+  }]);
+  const traces = [
+    ...[...panel.series].reverse().map(path), // the first on top
+    ...sign(panel.ordinary, { symbol: "square", size: 13, color: COLORS[0], line: { color: "#fff", width: 1 } }),
+    ...sign(panel.chosen, { symbol: "circle-open", size: 22, color: INK, line: { width: 2.5 } }),
+  ];
+  const margin = { l: 68, r: 16, t: 10, b: 48 };
+  const width = chart.clientWidth - margin.l - margin.r;
+  const name = ({ place, lines, above }) => {
+    const [x, y] = [first.pooled[place], first.worst[place]];
+    const left = (width * (x - panel.x[0])) / (panel.x[1] - panel.x[0]);
+    const room = Math.max(0, Math.min(48, (above ? width - left : left) - 56)); // so that it stays in the picture
+    return {
+      x, y, text: lines.join("<br>"), ax: above ? room : -room, ay: above ? -34 : 42, arrowhead: 0, arrowwidth: 1, arrowcolor: INK,
+      standoff: 9, font: { size: 14, color: INK }, bgcolor: "rgba(255,255,255,0.85)",
+    };
+  };
+  draw(chart, traces, {
+    margin, showlegend: false, annotations: panel.marks.map(name),
+    xaxis: axis("loss on all rows", { range: panel.x, nticks: width < 400 ? 5 : 8 }), yaxis: axis("loss of the worst mixture", { range: panel.y }),
+  }, 400);
 }
 
 // Training ------------------------------------------------------------------------------------------
@@ -497,6 +559,7 @@ function training() {
 }
 
 bars();
+if (data.frontier) frontier();
 if (p > 1) explorer();
 training();
 

@@ -1,0 +1,383 @@
+"""A frontier as a page and a picture show it: the loss on all rows against the worst mixture's.
+
+    x_t = Σ_k m̄_k L_k(w_t),     y_t = max_{λ∈Λ} Σ_k λ_k L_k(w_t),     0 ≤ t ≤ 1
+
+Each model w_t is a point. t = 0 is the ordinary model, t = 1 is made for the worst mixture alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.errors import InputError, finite_vector
+from anymix.reporting.words import number
+from anymix.solvers.frontier import Frontier, FrontierLosses
+
+Array = NDArray[np.float64]
+Range = tuple[float, float]
+
+__all__ = ["FITTED", "Axis", "Front", "Mark", "Panel", "Series", "axis_of", "checked_frontier"]
+
+HELD_OUT, FITTED = "rows held out", "rows fitted"
+SAME_ROWS = (
+    "All models are judged on the same rows, so their differences are surer than single losses."
+)
+REACH = 1.5  # an error bar may leave the points by this many times the distance of the outermost
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """The points of all models on the same rows.
+
+    Parameters
+    ----------
+    rows : str
+        Which rows, for people.
+    pooled, worst : ndarray of shape (T,)
+        x and y.
+    pooled_error, worst_error : ndarray of shape (T,)
+        Their standard errors; 0 where none is known, infinite where a domain has a single row.
+    """
+
+    rows: str
+    pooled: Array
+    worst: Array
+    pooled_error: Array
+    worst_error: Array
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether there is a standard error to draw."""
+        return bool(np.any(self.pooled_error > 0) or np.any(self.worst_error > 0))
+
+    def cells(self, i: int) -> list[tuple[str, str]]:
+        """What a table says of model i: both losses, each with its standard error or ''."""
+        pairs = ((self.pooled, self.pooled_error), (self.worst, self.worst_error))
+        return [(number(loss[i]), _error(e[i]) if e[i] > 0 else "") for loss, e in pairs]
+
+
+class Mark(NamedTuple):
+    """The name of a model, which stands beside its point.
+
+    Attributes
+    ----------
+    place : int
+        Of the model.
+    lines : list of str
+        Its name.
+    above : bool
+        Whether it stands above the point and to the right, or below it and to the left: a line of
+        models that trade one loss for the other does not go there.
+    """
+
+    place: int
+    lines: list[str]
+    above: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One axis of a picture.
+
+    Parameters
+    ----------
+    ends : pair of float
+        Where it starts and ends.
+    too_wide : float or None
+        A usual standard error, if it is too wide to be drawn.
+    """
+
+    ends: Range
+    too_wide: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One picture: the series in it, the first of which carries the names, and both axes.
+
+    Parameters
+    ----------
+    series : list of Series
+        One or two.
+    x, y : Axis
+        Of the loss on all rows, and of the worst mixture's.
+    """
+
+    series: list[Series]
+    x: Axis
+    y: Axis
+
+    @property
+    def heading(self) -> str:
+        """Which rows it shows."""
+        return f"Losses on {' and '.join(s.rows for s in self.series)}"
+
+    @property
+    def caption(self) -> str:
+        """What is known of the standard errors, which are drawn or too wide for that."""
+        if not any(s.has_errors for s in self.series):
+            return ""
+        axes = (("all rows", self.x), ("the worst mixture", self.y))
+        wide = [f"{_error(a.too_wide)} for {of}" for of, a in axes if a.too_wide is not None]
+        said = ["Thin lines reach one standard error to each side."] if len(wide) < 2 else []
+        if wide:
+            said.append(f"One standard error is about {' and '.join(wide)}: too wide to be drawn.")
+        return " ".join([*said, SAME_ROWS] if self.series[0].worst.size > 1 else said)
+
+    def errors(self, series: Series) -> tuple[Array, Array]:
+        """The standard errors to draw along x and y; 0 for none."""
+        pairs = ((self.x, series.pooled_error), (self.y, series.worst_error))
+        x, y = (e if axis.too_wide is None else np.zeros_like(e) for axis, e in pairs)
+        return x, y
+
+
+@dataclass(frozen=True, eq=False)
+class Front:
+    """What is shown of a frontier. The models are in the order of t.
+
+    Parameters
+    ----------
+    robustness : ndarray of shape (T,)
+        t.
+    gammas : ndarray of shape (T,) or None
+        γ; None where the models have none.
+    chosen : int or None
+        The place of the model that was taken.
+    series : list of Series
+        The rows held out, if there are any, then the rows fitted.
+
+    Examples
+    --------
+    >>> from anymix.solvers.frontier import Frontier, FrontierLosses
+    >>> L = np.array([[0.2, 0.6], [0.3, 0.5]])
+    >>> fitted = FrontierLosses(L, L.max(axis=1), L.mean(axis=1))
+    >>> t, names = np.array([0.0, 1.0]), np.array(["a", "b"])
+    >>> front = checked_frontier(Frontier(t, np.zeros(2), names, (), fitted, chosen=1))
+    >>> front.ordinary, front.chosen, [series.rows for series in front.series]
+    (0, 1, ['rows fitted'])
+    """
+
+    robustness: Array
+    gammas: Array | None
+    chosen: int | None
+    series: list[Series]
+
+    @property
+    def ordinary(self) -> int | None:
+        """The place of the ordinary model, if it is here."""
+        return 0 if self.robustness[0] == 0 else None
+
+    @property
+    def models(self) -> list[str]:
+        """What a table calls the models."""
+        names = [_t(t) for t in self.robustness]
+        if self.ordinary is not None:
+            names[self.ordinary] += ", ordinary"
+        if self.chosen is not None:
+            names[self.chosen] += ", taken"
+        return names
+
+    @property
+    def panels(self) -> list[Panel]:
+        """One picture of all series, or one of each where they are too far apart to be read."""
+        single = [_panel([s]) for s in self.series]
+        both = _panel(self.series)
+        return [both] if _is_readable(single[0], both) else single
+
+    def marks(self, panel: Panel) -> list[Mark]:
+        """The names of the ordinary model and of the one taken, where they do not meet."""
+        o, i, first = self.ordinary, self.chosen, panel.series[0]
+        if i is None or i == o:
+            name = ["ordinary"] if i is None else ["ordinary,", "taken"]
+            return [] if o is None else [Mark(o, name, True)]
+        taken = ["robust, taken", _t(self.robustness[i])]
+        if o is None:
+            return [Mark(i, taken, True)]
+        low, high = panel.x.ends
+        if abs(first.pooled[i] - first.pooled[o]) > (high - low) / 3:
+            return [Mark(o, ["ordinary"], True), Mark(i, taken, True)]
+        higher = bool(first.worst[i] > first.worst[o])
+        return [Mark(o, ["ordinary"], not higher), Mark(i, taken, higher)]
+
+    def hover(self, series: Series) -> list[str]:
+        """What is said of each point when it is pointed at, its lines parted by <br>."""
+        return ["<br>".join(self._lines(series, i)) for i in range(len(self.robustness))]
+
+    def _lines(self, series: Series, i: int) -> Iterator[str]:
+        yield self.models[i] + ("" if self.gammas is None else f"; γ = {self.gammas[i]:.3g}")
+        for what, cell in zip(("all rows", "worst mixture"), series.cells(i), strict=True):
+            yield f"{what} {' '.join(cell)}".rstrip()
+
+    def reading(self) -> str:
+        """How to read the picture."""
+        sides = "Left is better for all rows, down is better for the worst mixture."
+        if self.robustness.size == 1:
+            return f"The point is a model. {sides}"
+        start = "at the ordinary model" if self.ordinary is not None else "with the least robust"
+        return (
+            f"Each point is a model. {sides} The line starts {start} and goes on as the robustness "
+            f"t grows: {_t(0)} looks at all rows alike, {_t(1)} at the worst mixture alone."
+        )
+
+    def finding(self) -> str | None:
+        """What was taken, and what it buys and costs beside the ordinary model."""
+        i, o, judged = self.chosen, self.ordinary, self.series[0]
+        if i is None:
+            return None
+        if i == o:
+            return "The ordinary model was taken."
+        taken = f"The robust model with {_t(self.robustness[i])} was taken"
+        if o is None:
+            return f"{taken}."
+        return (
+            f"{taken}: beside the ordinary one it loses {_change(judged.worst[i], judged.worst[o])}"
+            f" on the worst mixture and {_change(judged.pooled[i], judged.pooled[o])} on all rows "
+            f"({judged.rows})."
+        )
+
+    def note(self) -> str:
+        """What the numbers are worth."""
+        if self.series[0].rows == FITTED:
+            rows = "These are the rows fitted: new rows lose more, and may order the models anew."
+        else:
+            rows = "Rows held out tell what to expect of new rows; rows fitted flatter a model."
+        return f"{rows} The loss is the one that was trained, which need not be that of the audit."
+
+
+def checked_frontier(frontier: Any, names: Sequence[str] | None = None) -> Front:
+    """A frontier that can be shown: of these domains, and every loss in it finite.
+
+    Parameters
+    ----------
+    frontier : Frontier
+        What `pareto_front` or an estimator's `frontier_` gives.
+    names : sequence of str, optional
+        The domains it must have, in any order.
+
+    Returns
+    -------
+    Front
+    """
+    if not isinstance(frontier, Frontier):
+        fix = "give the frontier_ of an estimator, or what pareto_front returned"
+        raise InputError("frontier", f"is a {type(frontier).__name__}", fix)
+    own = [str(name) for name in np.asarray(frontier.domain_names).tolist()]
+    if names is not None and sorted(own) != sorted(names):
+        found = f"has different domains, {_few(own)} and not {_few(names)}"
+        raise InputError("frontier", found, "audit rows of the domains that were fitted")
+    t = finite_vector("frontier.robustness", frontier.robustness, len(frontier.robustness))
+    if not t.size:
+        raise InputError("frontier", "has no model", "give one with at least one")
+    order = np.argsort(t, kind="stable")
+    held, fitted = frontier.held_out, frontier.fitted
+    found_series = [] if held is None else [_series(HELD_OUT, "held_out", held, order)]
+    return Front(
+        t[order],
+        _gammas(frontier, order),
+        _chosen(frontier, order),
+        [*found_series, _series(FITTED, "fitted", fitted, order)],
+    )
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
+
+
+def _gammas(frontier: Frontier, order: NDArray[np.intp]) -> Array | None:
+    gammas = np.asarray(frontier.gammas, dtype=np.float64)
+    known = gammas.shape == order.shape and bool(np.all(np.isfinite(gammas)))
+    return gammas[order] if known else None
+
+
+def _chosen(frontier: Frontier, order: NDArray[np.intp]) -> int | None:
+    i = frontier.chosen
+    if i is None:
+        return None
+    if not 0 <= i < len(order):
+        fix = f"give a place below {len(order)}, or None"
+        raise InputError("frontier.chosen", f"is {i!r}", fix)
+    return int(np.flatnonzero(order == i)[0])
+
+
+def _series(rows: str, name: str, found: FrontierLosses, order: NDArray[np.intp]) -> Series:
+    n = len(order)
+    pooled = finite_vector(f"frontier.{name}.pooled", found.pooled, n)
+    worst = finite_vector(f"frontier.{name}.worst", found.worst, n)
+    errors = (_errors(e, n)[order] for e in (found.pooled_error, found.worst_error))
+    return Series(rows, pooled[order], worst[order], *errors)
+
+
+def _errors(errors: Array | None, n: int) -> Array:
+    """Standard errors, 0 where none is known."""
+    if errors is None:
+        return np.zeros(n)
+    return np.nan_to_num(np.asarray(errors, dtype=np.float64), nan=0.0, posinf=np.inf)
+
+
+def axis_of(values: Array, errors: Array) -> Axis:
+    """An axis on which the values stand apart, whatever their errors are.
+
+    Parameters
+    ----------
+    values, errors : ndarray of shape (n,)
+        The errors may be infinite; 0 is none.
+
+    Returns
+    -------
+    Axis
+
+    Examples
+    --------
+    >>> axis_of(np.array([1.0, 2.0]), np.array([0.5, 0.25]))
+    Axis(ends=(0.2, 2.55), too_wide=None)
+    >>> axis_of(np.array([1.0, 2.0]), np.array([7.0, 9.0]))
+    Axis(ends=(0.7, 2.3), too_wide=8.0)
+    """
+    low, high = float(values.min()), float(values.max())
+    span = high - low
+    if span <= 1e-9 * max(abs(low), abs(high)):  # one point, or equal ones
+        span = 0.1 * abs(high) or 1.0
+    known = errors[errors > 0]
+    usual = float(np.median(known)) if known.size else 0.0
+    room = 0.3 * span  # for names
+    # Lines across the whole picture say nothing, and points squeezed by their lines neither.
+    if usual > REACH * span:
+        return Axis((low - room, high + room), usual)
+    low = max(low - REACH * span, float(np.min(values - errors)))
+    high = min(high + REACH * span, float(np.max(values + errors)))
+    return Axis((low - room, high + room), None)
+
+
+def _panel(series: list[Series]) -> Panel:
+    def axis(what: str) -> Axis:
+        values = np.concatenate([getattr(s, what) for s in series])
+        return axis_of(values, np.concatenate([getattr(s, f"{what}_error") for s in series]))
+
+    return Panel(series, axis("pooled"), axis("worst"))
+
+
+def _is_readable(alone: Panel, both: Panel) -> bool:
+    """Whether the first series keeps a third of each axis when the other is in the picture."""
+    pairs = ((alone.x.ends, both.x.ends), (alone.y.ends, both.y.ends))
+    return all(3 * (mine[1] - mine[0]) >= ours[1] - ours[0] for mine, ours in pairs)
+
+
+def _t(t: float) -> str:
+    """t and its value, with spaces at which no line breaks."""
+    return f"t\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{t:.4g}"
+
+
+def _error(error: float) -> str:
+    return "± ∞" if math.isinf(error) else f"± {error:.2g}"
+
+
+def _change(new: float, old: float) -> str:
+    if math.isclose(new, old):
+        return "the same"
+    return f"{number(abs(new - old))} {'more' if new > old else 'less'}"
