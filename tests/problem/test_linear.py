@@ -1220,3 +1220,11 @@ def test_targets_whose_squares_are_no_numbers_are_refused(size: float) -> None:
     y = size * np.arange(4.0)
     with pytest.raises(ValueError, match=r"y has values up to 3e[-+]\d+, whose squares.*divide y"):
         LinearDomains(np.ones((4, 1)), y, [0, 0, 1, 1], SquaredError())
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (1023, 2), (5000, 70), (40, 1500), (9, 0)])
+def test_reach_is_the_largest_entry_of_each_column(shape: tuple[int, int]) -> None:
+    X = np.random.default_rng(0).normal(size=shape)
+    X[-1:] -= 9  # the last row counts, and so does the sign
+    reach = LinearDomains(X, np.arange(len(X), dtype=float), np.zeros(len(X)), SquaredError()).reach
+    assert np.array_equal(reach, np.append(np.abs(X).max(axis=0), 1.0))

@@ -87,13 +87,11 @@ class WeightedRows:
     @cached_property
     def reach(self) -> Array:
         """max_i |x_ij| of the column that each entry of w multiplies, (n_parameters,)."""
-        largest = np.zeros(self.n_features)
         if sparse.issparse(self.X):
+            largest = np.zeros(self.n_features)
             np.maximum.at(largest, self.X.indices, np.abs(self.X.data))
         else:
-            for start in range(0, self.n_rows, 1024):  # stretches that stay in the cache
-                part = np.abs(self.X[start : start + 1024])
-                np.maximum(largest, part.max(axis=0), out=largest)
+            largest = _largest(self.X)
         reach = np.append(largest, np.ones(int(self.intercept)))
         return np.tile(reach, self.n_scores)
 
@@ -156,6 +154,11 @@ class WeightedRows:
         totals = np.bincount(average.indices, weights=average.data, minlength=self.n_domains)
         average.data /= totals[average.indices]
         return average
+
+    @cached_property
+    def _transposed_average(self) -> sparse.csr_array:
+        """The shares as (n, p), the same numbers; kept, for SciPy is slow to make it each time."""
+        return self.average.T
 
     @cached_property
     def _is_partition(self) -> bool:
@@ -232,3 +235,23 @@ class WeightedRows:
             raise InputError("mixture", f"has shape {lam.shape}", fix)
         refuse_missing("mixture", lam, "give finite weights")
         return lam
+
+
+def _largest(X: Array, width: int = 1024, size: int = 2**17) -> Array:
+    """max_i |x_ij| of every column, (d,).
+
+    NumPy is quick over long rows only, so a few short rows are looked at as one long row; and it
+    goes twice over each stretch of rows, which is why these are small enough for the cache.
+    """
+    n, d = X.shape
+    few = max(1, width // max(1, d))  # rows that make a long one
+    n -= n % few
+    long = X[:n].reshape(n // few, few * d)
+    largest = np.zeros(few * d)
+    step = max(1, size // max(1, few * d))
+    for start in range(0, len(long), step):
+        part = long[start : start + step]
+        np.maximum(largest, part.max(axis=0), out=largest)
+        np.maximum(largest, -part.min(axis=0), out=largest)
+    rest = np.abs(X[n:])
+    return np.asarray(np.vstack((largest.reshape(few, d), rest)).max(axis=0))
