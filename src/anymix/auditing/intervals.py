@@ -145,7 +145,7 @@ def bounded_each(
     sizes, tail = np.array([len(x) for x in parts]), (1 - confidence) / 2
     found: list[Estimate] = [Estimate(0.0, 0.0, 0.0)] * len(parts)
     for n in np.unique(sizes):
-        these = np.flatnonzero(sizes == n)
+        these = np.flatnonzero(sizes == n).tolist()
         x = np.array([parts[k] for k in these])  # (parts, n)
         low, high = least + lowest_means(x - least, tail), most - lowest_means(most - x, tail)
         value = x.mean(axis=1)
