@@ -1228,3 +1228,16 @@ def test_reach_is_the_largest_entry_of_each_column(shape: tuple[int, int]) -> No
     X[-1:] -= 9  # the last row counts, and so does the sign
     reach = LinearDomains(X, np.arange(len(X), dtype=float), np.zeros(len(X)), SquaredError()).reach
     assert np.array_equal(reach, np.append(np.abs(X).max(axis=0), 1.0))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_one_pass_gives_the_sums_and_the_reach(n_classes: int, intercept: bool) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(5001, 30)), np.arange(5001) % n_classes
+    once, twice = (LinearDomains(X, y, y, intercept=intercept) for _ in range(2))
+    v = rng.normal(size=(5001,) if n_classes == 2 else (5001, 3))
+    assert once.pull_back_for_proof(v) == pytest.approx(twice.pull_back(v), rel=1e-12, abs=1e-10)
+    assert "reach" in vars(once)
+    assert np.array_equal(once.reach, twice.reach)
+    assert np.array_equal(once.pull_back_for_proof(v), twice.pull_back(v))  # reach is known now
