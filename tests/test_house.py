@@ -2,7 +2,9 @@
 
 import ast
 import statistics
+import sys
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import anymix
@@ -81,3 +83,11 @@ def test_no_module_has_the_name_of_what_it_exports() -> None:
         if isinstance(node, Function | ast.ClassDef) and node.name == file.stem
     ]
     assert not same, f"a module and its function share a name: {same}"
+
+
+def test_no_script_hides_a_package() -> None:
+    """A script's folder comes first on the path, so a package of its name is not found."""
+    scripts = {f.stem for f in Path(__file__).parents[1].glob("benchmarks/*.py")}
+    optional = {"coverage"}  # Numba imports it if it is there
+    assert scripts
+    assert not scripts & {*packages_distributions(), *sys.stdlib_module_names, *optional}

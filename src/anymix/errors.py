@@ -99,12 +99,13 @@ def finite_vector(argument: str, values: ArrayLike, n: int) -> NDArray[np.float6
     """
     try:
         v = np.asarray(values)
-        v = v.astype(np.float64) if v.dtype.kind in "iub" else np.asarray(v, dtype=np.float64)
+        if v.dtype != np.float64:
+            v = v.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(argument, f"is no list of numbers ({error})", f"give {n}") from None
     if v.shape != (n,):
         raise InputError(argument, f"has shape {v.shape}", f"give {n} numbers, ({n},)")
-    if not np.all(np.isfinite(v)):
+    if not (math.isfinite(np.vdot(v, v)) or np.isfinite(v).all()):  # Σ v² may overflow
         bad = v[~np.isfinite(v)][0]
         raise InputError(argument, f"has the entry {bad}", "give finite numbers")
     return v

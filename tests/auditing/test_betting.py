@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anymix.auditing import betting
-from anymix.auditing.betting import lowest_mean
+from anymix.auditing.betting import lowest_mean, lowest_means
+from anymix.auditing.intervals import bounded, bounded_each
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -81,3 +82,23 @@ def test_many_rows_in_bins_give_hardly_less_and_never_more(
         monkeypatch.undo()
         assert in_bins <= exact * (1 + 1e-9)
         assert exact - in_bins <= 0.01 * (y.mean() - exact)
+
+
+@pytest.mark.parametrize("n", [1, 2, 10, 60])
+@pytest.mark.parametrize("tail", [0.025, 1e-6])
+def test_lowest_means_are_where_the_wealth_is_one_over_the_tail(n: int, tail: float) -> None:
+    y = rng().exponential(size=(4, n)) ** 3 * np.array([[1.0], [1e-200], [1e200], [0.0]])
+    found = lowest_means(y, tail)
+    assert found[3] == 0
+    for row, bound in zip(y[:3], found, strict=False):
+        assert float(wealth(row, bound) * Fraction(tail)) == pytest.approx(1, rel=1e-8)
+
+
+def test_many_at_once_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    draws = [rng(k).random(n) ** 9 for k, n in enumerate([1, 2, 2, 3, 7, 7, 7, 7, 40, 3000])]
+    parts = [*draws, np.zeros(5), np.ones(5), np.arange(7) / 6, np.repeat([0.0, 1.0], [6, 1])]
+    one_by_one = [bounded(x, 0.95, 0.0, 1.0) for x in parts]
+    for at_once in (betting.AT_ONCE, 10):
+        monkeypatch.setattr(betting, "AT_ONCE", at_once)
+        found = np.array(bounded_each(parts, 0.95, 0.0, 1.0))
+        assert found == pytest.approx(np.array(one_by_one), rel=1e-11, abs=1e-15)

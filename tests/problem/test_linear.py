@@ -1220,3 +1220,24 @@ def test_targets_whose_squares_are_no_numbers_are_refused(size: float) -> None:
     y = size * np.arange(4.0)
     with pytest.raises(ValueError, match=r"y has values up to 3e[-+]\d+, whose squares.*divide y"):
         LinearDomains(np.ones((4, 1)), y, [0, 0, 1, 1], SquaredError())
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (1023, 2), (5000, 70), (40, 1500), (9, 0)])
+def test_reach_is_the_largest_entry_of_each_column(shape: tuple[int, int]) -> None:
+    X = np.random.default_rng(0).normal(size=shape)
+    X[-1:] -= 9  # the last row counts, and so does the sign
+    reach = LinearDomains(X, np.arange(len(X), dtype=float), np.zeros(len(X)), SquaredError()).reach
+    assert np.array_equal(reach, np.append(np.abs(X).max(axis=0), 1.0))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_one_pass_gives_the_sums_and_the_reach(n_classes: int, intercept: bool) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(5001, 30)), np.arange(5001) % n_classes
+    once, twice = (LinearDomains(X, y, y, intercept=intercept) for _ in range(2))
+    v = rng.normal(size=(5001,) if n_classes == 2 else (5001, 3))
+    assert once.pull_back_for_proof(v) == pytest.approx(twice.pull_back(v), rel=1e-12, abs=1e-10)
+    assert "reach" in vars(once)
+    assert np.array_equal(once.reach, twice.reach)
+    assert np.array_equal(once.pull_back_for_proof(v), twice.pull_back(v))  # reach is known now

@@ -77,7 +77,7 @@ def agnostic_interval(
         return loss.mixed(parts, center, confidence)[1:], kind
     if disjoint and center.min() > 0 and _is_narrow(target, spread, sizes, kind, alpha):
         return _around_center(loss, parts, target, losses, spread, alpha), kind
-    low, high = np.array([loss.ends(rows, 1 - alpha / len(parts)) for rows in parts]).T
+    low, high = loss.ends(parts, 1 - alpha / len(parts)).T
     return (worst_case(target, low), worst_case(target, high)), kind
 
 

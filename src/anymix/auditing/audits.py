@@ -147,7 +147,7 @@ def _n_predicted(y_pred: Any) -> int:
 
 def _of_domains(measure: Measure, parts: list[Rows], confidence: float) -> tuple[Array, Array]:
     """The number of every domain, (p,), and its interval, (p, 2)."""
-    found = np.array([measure.of(rows, confidence) for rows in parts])
+    found = np.array(measure.of_each(parts, confidence))
     return found[:, 0], found[:, 1:]
 
 

@@ -8,6 +8,7 @@ After Waudby-Smith and Ramdas, Estimating means of bounded random variables by b
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,10 @@ from scipy.optimize import brentq
 
 Array = NDArray[np.float64]
 
-__all__ = ["lowest_mean"]
+__all__ = ["lowest_mean", "lowest_means"]
 
 BINS = 1024  # more rows than twice this are summed up in bins
+AT_ONCE = 2**18  # numbers of many short columns that are worked on together
 
 
 def lowest_mean(y: Array, tail: float) -> float:
@@ -73,6 +75,70 @@ def lowest_mean(y: Array, tail: float) -> float:
     return average * math.exp(s)
 
 
+def lowest_means(y: Array, tail: float) -> Array:
+    """`lowest_mean` of each row of y, all at once: for many short ones that is far quicker.
+
+    In s = log(ν/average) the wealth log W is convex and falls, so Newton's steps from the left
+    never pass the root.
+
+    Parameters
+    ----------
+    y : ndarray of shape (m, n)
+        Numbers ≥ 0.
+    tail : float
+        How often each bound may be too high, such as 0.025.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+
+    Examples
+    --------
+    >>> lowest_means(np.array([[4.0], [0.0], [8.0]]), 0.025)
+    array([0.1, 0. , 0.2])
+    """
+    m, n = y.shape
+    if n > 2 * BINS:
+        return np.array([lowest_mean(row, tail) for row in y])
+    b, w = _bets(n)
+    average = y.mean(axis=1)
+    s = np.full(m, -math.inf)
+    todo = np.flatnonzero(average > 0)
+    for some in np.array_split(todo, 1 + todo.size * len(b) * n // AT_ONCE):
+        s[some] = _roots(y[some] / average[some, None], b, w, tail)
+    return np.asarray(average * np.exp(s))
+
+
+def _roots(values: Array, b: Array, w: Array, tail: float) -> Array:
+    """The s with W tail = 1 for each row of values, (m,), by Newton's method."""
+    rich = w[-1] * b[-1] * (1 - b[-1]) ** (values.shape[1] - 1) * values.max(axis=1)
+    s = np.asarray(np.log(tail * rich) - 1)
+    moving = np.arange(len(s))
+    for _ in range(100):
+        step = _newton_step(s[moving], values[moving], b, w, tail)
+        s[moving] += step
+        moving = moving[step > 1e-13]
+        if not moving.size:
+            break
+    return s
+
+
+def _newton_step(s: Array, values: Array, b: Array, w: Array, tail: float) -> Array:
+    """−f/f' for f = log(W tail); all (m,)."""
+    games = (values * np.exp(-s)[:, None])[:, None, :] * b[:, None]  # (m, bets, n)
+    changes = games - b[:, None]
+    with np.errstate(divide="ignore"):  # the bet b = 1 loses all where y = 0
+        growth = np.log1p(changes).sum(axis=2)
+    changes += 1
+    shares = np.divide(games, changes, out=np.zeros_like(games), where=changes > 0).sum(axis=2)
+    top = growth.max(axis=1)
+    wealth = w * np.exp(growth - top[:, None])  # (m, bets)
+    total = wealth.sum(axis=1)
+    f = top + np.log(total * tail)
+    return np.asarray(f * total / np.einsum("mb,mb->m", wealth, shares))
+
+
+@lru_cache(maxsize=1024)
 def _bets(n: int) -> tuple[Array, Array]:
     """The shares b = 1, ½, ¼, … ≤ 1/n and their weights; those far below 1/√n count little."""
     b = np.ldexp(1.0, -np.arange(1 + math.ceil(math.log2(n))))

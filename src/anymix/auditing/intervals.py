@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, chdtri, stdtrit
 
-from anymix.auditing.betting import lowest_mean
+from anymix.auditing.betting import lowest_mean, lowest_means
 
 Array = NDArray[np.float64]
 
-__all__ = ["Estimate", "bounded", "distance", "mean", "mixed", "share"]
+__all__ = ["Estimate", "bounded", "bounded_each", "distance", "mean", "mixed", "share"]
 
 ROUNDING = 1e-6  # numbers that differ by less than this, relatively, may differ by rounding alone
 
@@ -117,6 +117,42 @@ def bounded(
     high = most - lowest_mean(scale * (most - x), tail)
     value = float(w @ x)
     return Estimate(value, min(low, value), max(high, value))  # but for rounding
+
+
+def bounded_each(
+    parts: Sequence[Array], confidence: float, least: float, most: float
+) -> list[Estimate]:
+    """`bounded` of every part; those with the same number of rows all at once.
+
+    Parameters
+    ----------
+    parts : sequence of ndarray
+        The numbers of each part.
+    confidence : float
+        The level of each interval, such as 0.95.
+    least, most : float
+        What no number can be below, or above.
+
+    Returns
+    -------
+    list of Estimate
+
+    Examples
+    --------
+    >>> bounded_each([np.zeros(3), np.ones(1)], 0.95, least=0.0, most=1.0)
+    [Estimate(value=0.0, low=0.0, high=0.7542), Estimate(value=1.0, low=0.025, high=1.0)]
+    """
+    sizes, tail = np.array([len(x) for x in parts]), (1 - confidence) / 2
+    found: list[Estimate] = [Estimate(0.0, 0.0, 0.0)] * len(parts)
+    for n in np.unique(sizes):
+        these = np.flatnonzero(sizes == n).tolist()
+        x = np.array([parts[k] for k in these])  # (parts, n)
+        low, high = least + lowest_means(x - least, tail), most - lowest_means(most - x, tail)
+        value = x.mean(axis=1)
+        ends = np.minimum(low, value), np.maximum(high, value)  # but for rounding
+        for k, numbers in zip(these, np.transpose((value, *ends)).tolist(), strict=True):
+            found[k] = Estimate(*numbers)
+    return found
 
 
 # Approximate ------------------------------------------------------------------------------------

@@ -37,6 +37,9 @@ class Measure(Protocol):
     def of(self, rows: Rows, confidence: float) -> Estimate:
         """The number of these rows, with its interval."""
 
+    def of_each(self, parts: list[Rows], confidence: float) -> list[Estimate]:
+        """The same for many lists of rows."""
+
 
 class Loss(Measure, Protocol):
     """The mean loss of some rows, and of mixtures of domains."""
@@ -51,8 +54,8 @@ class Loss(Measure, Protocol):
     def distance(self, parts: list[Rows], c: Array, confidence: float) -> float:
         """An upper bound of √(Σ c_k (L̂_k − L_k)²), how far all estimates are off."""
 
-    def ends(self, rows: Rows, confidence: float) -> tuple[float, float]:
-        """An interval for the maximum over many domains: one too high an end spoils that."""
+    def ends(self, parts: list[Rows], confidence: float) -> Array:
+        """Intervals for the maximum over many domains, (p, 2): one too high an end spoils that."""
 
 
 def limits(kind: str, loss: str) -> tuple[float, float]:
@@ -115,8 +118,16 @@ def loss_measure(kind: str, loss: str, losses: Array, pooled: Rows) -> Loss:
     return _UnboundedLoss(losses, least, smallest, float(np.mean(np.abs(known))))
 
 
+class _OneByOne:
+    """Measures that are taken of one list of rows at a time."""
+
+    def of_each(self: Measure, parts: list[Rows], confidence: float) -> list[Estimate]:
+        """The number of each list of rows, with its interval."""
+        return [self.of(rows, confidence) for rows in parts]
+
+
 @dataclass(frozen=True, eq=False)
-class Share:
+class Share(_OneByOne):
     """The share of rows in which something is true."""
 
     hits: NDArray[np.bool_]  # (n,)
@@ -128,7 +139,7 @@ class Share:
 
 
 @dataclass(frozen=True, eq=False)
-class Score:
+class Score(_OneByOne):
     """AUC or calibration error: a number made of what was said and what happened."""
 
     interval: Callable[[Array, NDArray[np.bool_], float], Estimate]
@@ -142,7 +153,7 @@ class Score:
 
 
 @dataclass(frozen=True, eq=False)
-class RootMeanSquare:
+class RootMeanSquare(_OneByOne):
     """√(2 L), L the mean of half squares: the root of its interval, too."""
 
     half_squares: Measure
@@ -166,6 +177,10 @@ class _BoundedLoss:
     def of(self, rows: Rows, confidence: float) -> Estimate:
         return intervals.bounded(self.losses[rows], confidence, self.least, self.most)
 
+    def of_each(self, parts: list[Rows], confidence: float) -> list[Estimate]:
+        losses = [self.losses[rows] for rows in parts]
+        return intervals.bounded_each(losses, confidence, self.least, self.most)
+
     def mixed(self, parts: list[Rows], mixture: Array, confidence: float) -> Estimate:
         sizes = [len(rows) for rows in parts]
         weights = np.repeat(mixture / sizes, sizes)
@@ -175,12 +190,12 @@ class _BoundedLoss:
     def distance(self, parts: list[Rows], c: Array, confidence: float) -> float:
         return _distance(self, parts, c, confidence)
 
-    def ends(self, rows: Rows, confidence: float) -> tuple[float, float]:
-        return self.of(rows, confidence)[1:]
+    def ends(self, parts: list[Rows], confidence: float) -> Array:
+        return np.array(self.of_each(parts, confidence))[:, 1:]
 
 
 @dataclass(frozen=True, eq=False)
-class _Errors:
+class _Errors(_OneByOne):
     """The 0-1 loss: exact for the rows of a domain, guaranteed for a mixture of domains."""
 
     share: Share
@@ -197,19 +212,19 @@ class _Errors:
     def distance(self, parts: list[Rows], c: Array, confidence: float) -> float:
         return _distance(self, parts, c, confidence)
 
-    def ends(self, rows: Rows, confidence: float) -> tuple[float, float]:
-        return self.of(rows, confidence)[1:]
+    def ends(self, parts: list[Rows], confidence: float) -> Array:
+        return np.array(self.of_each(parts, confidence))[:, 1:]
 
 
 def _distance(loss: Measure, parts: list[Rows], c: Array, confidence: float) -> float:
     """All p intervals hold at once if each fails with a probability of (1 − confidence)/p."""
-    found = np.array([loss.of(rows, 1 - (1 - confidence) / len(parts)) for rows in parts])
+    found = np.array(loss.of_each(parts, 1 - (1 - confidence) / len(parts)))
     widths = np.max(np.abs(found[:, 1:] - found[:, :1]), axis=1)
     return math.sqrt(c @ widths**2)
 
 
 @dataclass(frozen=True, eq=False)
-class _UnboundedLoss:
+class _UnboundedLoss(_OneByOne):
     """A loss that may be as large as it likes: its intervals are approximate."""
 
     losses: Array  # (n,)
@@ -229,8 +244,11 @@ class _UnboundedLoss:
     def distance(self, parts: list[Rows], c: Array, confidence: float) -> float:
         return intervals.distance([self.losses[rows] for rows in parts], c, confidence)
 
-    def ends(self, rows: Rows, confidence: float) -> tuple[float, float]:
+    def ends(self, parts: list[Rows], confidence: float) -> Array:
         """The lower end is guaranteed, if no loss is below the smallest one seen anywhere."""
+        return np.array([self._careful(rows, confidence) for rows in parts])
+
+    def _careful(self, rows: Rows, confidence: float) -> tuple[float, float]:
         found = self.of(rows, confidence)
         above = self.losses[rows] - self.smallest
         careful = self.smallest + lowest_mean(above, (1 - confidence) / 2)

@@ -145,5 +145,14 @@ def calibration(q: Array, happened: NDArray[np.bool_], confidence: float) -> Est
     careful = np.where(rows > 0, (rows + 1) * p * (1 - p), 0.0)
     s = np.sqrt(np.maximum(np.maximum(squares, if_calibrated), careful)) / len(q)
     error = float(np.abs(gaps).sum()) / len(q)
-    half = float(np.quantile(_NORMAL @ s, confidence))
+    half = _quantile(_NORMAL @ s, confidence)
     return Estimate(error, max(0.0, error - half), min(1.0, error + half))
+
+
+def _quantile(x: Array, level: float) -> float:
+    """np.quantile for one level < 1 and many short calls: the same number in half the time."""
+    place = level * (len(x) - 1)
+    k = int(place)
+    t = place - k
+    a, b = np.partition(x, (k, k + 1))[k : k + 2].tolist()
+    return float(b - (b - a) * (1 - t) if t >= 0.5 else a + (b - a) * t)  # no end is missed

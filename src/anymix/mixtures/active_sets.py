@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr
+from scipy.linalg.lapack import dgeqp3
 
 from anymix.errors import InputError
 from anymix.mixtures.quadratics import Problem, cholesky, solve_cholesky
@@ -84,9 +84,19 @@ def _first_face(problem: Problem, theta: Array) -> Mask:
         return free
     columns = np.vstack([face.U.T, np.diag(np.sqrt(face.D))[face.D > 0]])  # (r + e + |N|, |N|)
     norms = np.linalg.norm(columns, axis=0)
-    R, order = qr(columns / np.where(norms > 0, norms, 1), mode="r", pivoting=True)
-    free[face.N[order[np.count_nonzero(np.abs(np.diag(R)) > 1e-7) :]]] = False
+    sizes, order = _pivoted(columns / np.where(norms > 0, norms, 1))
+    free[face.N[order[np.count_nonzero(sizes > 1e-7) :]]] = False
     return free
+
+
+def _pivoted(columns: Array) -> tuple[Array, Indices]:
+    """|R_ii| of the QR decomposition with pivots, and the order of the columns.
+
+    LAPACK itself, for that is all of the decomposition that is needed.
+    """
+    n = columns.shape[1]
+    R, order, *_ = dgeqp3(columns, lwork=2 * n + 64 * (n + 1))  # room to work in blocks
+    return np.abs(np.diag(R)), order - 1
 
 
 def _basis(A: Array, weight: Array) -> tuple[Indices, Array]:

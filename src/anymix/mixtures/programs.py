@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -116,7 +117,9 @@ def _normalized(
 
 def _finite(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
     array = np.asarray(value, dtype=np.float64)
-    if array.shape != shape or not np.all(np.isfinite(array)):
+    if array.shape != shape or not (
+        math.isfinite(np.vdot(array, array)) or np.isfinite(array).all()
+    ):
         raise InputError(
             name, f"of shape {array.shape} cannot be used", f"give finite numbers of shape {shape}"
         )

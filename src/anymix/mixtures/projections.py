@@ -67,7 +67,7 @@ def _descend(z: Array, tau: float) -> Array:
     the size of the support falls at least fourfold, so the steps are few. Subtracting them one by
     one leaves z as small as λ: nothing is lost to the rounding of τ.
     """
-    lam = np.empty_like(z)
+    lam = np.empty(z.size)
     for _ in range(64):
         z -= tau
         np.maximum(z, 0.0, out=lam)
@@ -127,7 +127,7 @@ def project_box(v: Array, w: Array, lower: Array, upper: Array, total: float = 1
         v = _centred(v, w, lower, upper, total, zero)
     for _ in range(4):
         v = v - _multiplier(v, w, lower, upper, total, zero) / w
-        lam: Array = np.clip(v, lower, upper)
+        lam = _clipped(v.copy(), lower, upper)
         missing = total - float(lam.sum())
         if abs(missing) <= ROUNDING * total:
             return lam
@@ -138,6 +138,12 @@ def project_box(v: Array, w: Array, lower: Array, upper: Array, total: float = 1
 def _within(x: Array, size: float) -> bool:
     """|x| ≤ size; the sum of squares says so for less, if they are few."""
     return bool(np.vdot(x, x) <= size**2) or max(float(x.max()), -float(x.min())) <= size
+
+
+def _clipped(x: Array, lower: Array, upper: Array) -> Array:
+    """clip(x, l, u), written over x: for short x it takes half the time of np.clip."""
+    np.maximum(x, lower, out=x)
+    return np.minimum(x, upper, out=x)
 
 
 def _unit(w: Array) -> Array:
@@ -220,15 +226,15 @@ def _multiplier(z: Array, w: Array, lower: Array, upper: Array, total: float, ze
     while z.size:
         kinks = _pivots(leaves, lands, left, right)
         at = kinks[:, None]  # (kinks, 1) against (entries,)
-        lam = np.where(at < lands, np.clip(z - at / w, lower, upper), lower)
+        lam = np.where(at < lands, _clipped(z - at / w, lower, upper), lower)
         excess = lam.sum(axis=1) + fixed - slope * kinks
-        below = excess > np.where(kinks > 0, zero, -zero)
+        below = excess > (np.where(kinks > 0, zero, -zero) if zero else 0.0)
         right = min(right, kinks.min(where=~below, initial=right))
         left = max(left, kinks.max(where=below & (kinks < right), initial=left))
         at_l, at_u = lands <= left, leaves >= right
         free = (leaves <= left) & (lands >= right)
         fixed += lower[at_l].sum() + upper[at_u].sum() + z[free].sum()
-        slope += float(np.sum(1 / w[free]))
+        slope += float((1 / w[free]).sum())
         rest = ~(at_l | at_u | free)
         z, w, lower, upper = z[rest], w[rest], lower[rest], upper[rest]
         leaves, lands = leaves[rest], lands[rest]

@@ -5,6 +5,8 @@ All factors are powers of two: they change no digit.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,5 +54,5 @@ def scaled(c: Array, F: Array, D: Array) -> tuple[Array, Array, Array]:
 
 def _exponent(x: Array) -> int:
     """e with |x| < 2ᵉ."""
-    most = max(float(x.max(initial=0.0)), -float(x.min(initial=0.0)))
-    return int(np.frexp(most)[1]) if most > 0 else NOTHING
+    most = float(np.abs(x).max(initial=0.0))
+    return math.frexp(most)[1] if most > 0 else NOTHING

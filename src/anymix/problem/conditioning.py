@@ -124,7 +124,8 @@ def _offsets(X: Any) -> Array:
     if sparse.issparse(X) or X.shape[1] == 0:
         return np.zeros(X.shape[1])
     few = X[:: max(1, len(X) // 256)]
-    suspect = np.flatnonzero(np.abs(few).max(axis=0) > 0.1 * LARGE * np.ptp(few, axis=0))
+    low, high = few.min(axis=0), few.max(axis=0)
+    suspect = np.flatnonzero(np.maximum(high, -low) > 0.1 * LARGE * (high - low))
     shift = np.zeros(X.shape[1])
     shift[suspect] = [_offset(X[:, j]) for j in suspect]
     return shift

@@ -69,7 +69,7 @@ def slopes(rows: WeightedRows, c: Array, alpha: Array, *, dual: bool = True) -> 
 def _pulled_back(rows: WeightedRows, c: Array, alpha: Array, few: int) -> tuple[Array, float]:
     """Σ c_i α_i (x_i, 1) and its relative error; few numbers are added up with more digits."""
     if rows.n_rows * rows.n_parameters > few:
-        return rows.pull_back(scale_rows(alpha, c)), rows.rounding
+        return rows.pull_back_for_proof(scale_rows(alpha, c)), rows.rounding
     long = np.longdouble
     weighted = (alpha.T.astype(long) * c).reshape(rows.n_scores, -1)  # (K, n)
     X = rows.X.toarray() if sparse.issparse(rows.X) else rows.X

@@ -38,9 +38,23 @@ class Evaluation:
 
     def __init__(self, table: WeightedRows, w: Array, scores: Array) -> None:
         self.table, self.w, self.scores = table, w, scores
-        value, self.slope = table.loss.derivatives(scores, table.y, 1)
-        self.losses: Array = table.average @ value  # (p,)
         self._step: tuple[Array, Array] | None = None
+
+    @property
+    def losses(self) -> Array:
+        """(L_1, …, L_p)."""
+        return self._first[0]
+
+    @property
+    def slope(self) -> Array:
+        """ℓ' of every row, (n,) or (n, K)."""
+        return self._first[1]
+
+    @cached_property
+    def _first(self) -> tuple[Array, Array]:
+        """Both of these, on demand: of the rows that stand for others only ℓ'' is wanted."""
+        value, slope = self.table.loss.derivatives(self.scores, self.table.y, 1)
+        return self.table.average @ value, slope
 
     @cached_property
     def curvature(self) -> Array:
@@ -258,7 +272,7 @@ class Evaluation:
 
     def weights(self, mixture: Array) -> Array:
         """c_i = Σ_k λ_k a_ki, so that Σ_k λ_k L_k = Σ_i c_i ℓ_i."""
-        return np.asarray(self.table.average.T @ mixture)
+        return np.asarray(self.table._transposed_average @ mixture)
 
 
 def _scaled(v: Array, scale: float) -> Array:

@@ -11,8 +11,8 @@ w can undercut (`lower`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Protocol
 
@@ -37,7 +37,11 @@ class Here(Protocol):
     """All that solver and certificate ask about one point w: sums over rows, never the rows."""
 
     w: Array
-    losses: Array  # (p,)
+
+    @property
+    def losses(self) -> Array:
+        """(L_1, …, L_p)."""
+        ...
 
     def gradient(self, mixture: Array) -> Array:
         """∇ Σ λ_k L_k, (D,)."""
@@ -206,8 +210,9 @@ class Objective:
         The b_k.
     rounding : float
         The relative error of a sum over the rows.
-    reach : ndarray of shape (D,)
-        As in Oracle.
+    reach : function
+        () -> ndarray of shape (D,), as in Oracle: asked for only where it matters, for it takes a
+        pass over all rows.
     """
 
     mixtures: MixtureSet
@@ -215,7 +220,7 @@ class Objective:
     penalty: Penalty
     offsets: Array
     rounding: float = 0.0
-    reach: Array = field(default_factory=lambda: np.zeros(1))
+    reach: Callable[[], Array] = lambda: np.zeros(1)
 
     @staticmethod
     def of(
@@ -234,7 +239,8 @@ class Objective:
         shrinkage = regularizer_of(norm, gamma, problem.penalized, anchor)
         penalty = penalty_on_mixtures(mu, problem.sizes, prior)
         b = _checked_offsets(offsets, problem.n_domains)
-        return Objective(mixtures, shrinkage, penalty, b, problem.rounding, problem.reach)
+        reach = lambda: problem.reach  # noqa: E731 - a pass over all rows, made only if asked for
+        return Objective(mixtures, shrinkage, penalty, b, problem.rounding, reach)
 
     def inside(self, inner: Conditioned) -> Objective:
         """Φ of the inner problem, which is this one over scale²."""
@@ -245,7 +251,7 @@ class Objective:
             penalty=self.penalty.times(1 / unit),
             offsets=self.offsets / unit,
             rounding=inner.problem.rounding,
-            reach=inner.problem.reach,
+            reach=lambda: inner.problem.reach,
         )
 
     def smoothed(self, error: float) -> Objective:
@@ -297,11 +303,16 @@ class Objective:
 
     # -- the two values ------------------------------------------------------------------------
 
-    def resolution(self, here: Here, upper: float) -> float:
-        """How well rounding lets Φ be known at w, up to 1e-10 of it: gaps below mean nothing."""
+    def resolution(self, here: Here, upper: float, tol: float = 0.0) -> float:
+        """How well rounding lets Φ be known at w, up to 1e-10 of it: gaps below mean nothing.
+
+        At least tol: no gap below that is asked for.
+        """
         slope, size = math.sqrt(2 * max(float(here.losses.max()), 0.0)), abs(upper)
-        known = self.rounding * (size + slope * float(np.abs(here.w) @ self.reach))
-        return min(1e-13 * size + 4 * known, 1e-10 * size)
+        if tol >= 1e-10 * size:
+            return tol
+        known = self.rounding * (size + slope * float(np.abs(here.w) @ self.reach()))
+        return max(tol, min(1e-13 * size + 4 * known, 1e-10 * size))
 
     def upper(self, here: Here) -> float:
         """max_λ Φ(w, λ)."""
@@ -355,7 +366,7 @@ class Objective:
         r = self.regularizer_gradient(here.w)
         g, loss = here.gradient(mixture) + r, float(mixture @ here.losses)
         value = loss + self.regularizer(here.w)
-        slope = math.sqrt(2 * max(loss, 0.0)) * self.reach
+        slope = math.sqrt(2 * max(loss, 0.0)) * self.reach()
         error = self.rounding * (slope + np.abs(g) + np.abs(r))
         value -= self.rounding * value + 2 * float(error @ np.abs(here.w))
         return value - float(g @ here.w) - w_radius * float(np.linalg.norm(np.abs(g) + error))

@@ -5,6 +5,7 @@ Scores ⟨w, (x_i, 1)⟩, their transpose Σ_i v_i (x_i, 1), and which rows a do
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -87,15 +88,15 @@ class WeightedRows:
     @cached_property
     def reach(self) -> Array:
         """max_i |x_ij| of the column that each entry of w multiplies, (n_parameters,)."""
-        largest = np.zeros(self.n_features)
         if sparse.issparse(self.X):
+            largest = np.zeros(self.n_features)
             np.maximum.at(largest, self.X.indices, np.abs(self.X.data))
         else:
-            for start in range(0, self.n_rows, 1024):  # stretches that stay in the cache
-                part = np.abs(self.X[start : start + 1024])
-                np.maximum(largest, part.max(axis=0), out=largest)
-        reach = np.append(largest, np.ones(int(self.intercept)))
-        return np.tile(reach, self.n_scores)
+            largest = np.max([_largest(self.X[rows]) for rows in _stretches(self.X)], axis=0)
+        return self._with_intercepts(largest)
+
+    def _with_intercepts(self, largest: Array) -> Array:
+        return np.tile(np.append(largest, np.ones(int(self.intercept))), self.n_scores)
 
     @property
     def rounding(self) -> float:
@@ -124,6 +125,22 @@ class WeightedRows:
         if self.intercept:
             parts = np.column_stack([parts, v.sum(axis=0).reshape(-1, 1)])
         return parts.ravel()
+
+    def pull_back_for_proof(self, v: Array) -> Array:
+        """The same, and `reach` on the way if it is not known yet: rows are fetched only once."""
+        if "reach" in self.__dict__ or sparse.issparse(self.X):
+            return self.pull_back(v)
+        parts, largest = np.zeros((self.n_features, self.n_scores)), np.zeros(self.n_features)
+        v = v.reshape(self.n_rows, -1)
+        for rows in _stretches(self.X):
+            X = self.X[rows]
+            parts += X.T @ v[rows]
+            np.maximum(largest, _largest(X), out=largest)
+        self.reach = self._with_intercepts(largest)
+        blocks = parts.T
+        if self.intercept:
+            blocks = np.column_stack([blocks, v.sum(axis=0)])
+        return blocks.ravel()
 
     # -- which rows ----------------------------------------------------------------------------
 
@@ -156,6 +173,11 @@ class WeightedRows:
         totals = np.bincount(average.indices, weights=average.data, minlength=self.n_domains)
         average.data /= totals[average.indices]
         return average
+
+    @cached_property
+    def _transposed_average(self) -> sparse.csr_array:
+        """The shares as (n, p), the same numbers; kept, for SciPy is slow to make it each time."""
+        return self.average.T
 
     @cached_property
     def _is_partition(self) -> bool:
@@ -232,3 +254,25 @@ class WeightedRows:
             raise InputError("mixture", f"has shape {lam.shape}", fix)
         refuse_missing("mixture", lam, "give finite weights")
         return lam
+
+
+def _stretches(X: Array, width: int = 1024, size: int = 2**16) -> Iterator[slice]:
+    """Rows that fit into the cache together, a multiple of those that `_largest` makes one of."""
+    n, d = X.shape
+    few = max(1, width // max(1, d))
+    step = few * max(1, size // max(1, few * d))
+    return (slice(start, start + step) for start in range(0, n, step))
+
+
+def _largest(X: Array, width: int = 1024) -> Array:
+    """max_i |x_ij| of every column, (d,).
+
+    NumPy is quick over long rows only, so a few short rows are looked at as one long row.
+    """
+    n, d = X.shape
+    few = max(1, width // max(1, d))
+    if n % few or not n:
+        return np.asarray(np.abs(X).max(axis=0, initial=0.0))
+    long = X.reshape(n // few, few * d)
+    largest = np.maximum(long.max(axis=0), -long.min(axis=0))
+    return np.asarray(largest.reshape(few, d).max(axis=0))

@@ -205,7 +205,7 @@ def _solve_inside(
     w = inside.outward(found.w)
     here = inside.problem.at(inside.inward(w))
     upper, lower = inner.upper(here), found.certificate.lower
-    small = max(tol / unit, inner.resolution(here, upper))
+    small = inner.resolution(here, upper, tol / unit)
     found_inside = bracket(upper, lower, small)
     certificate = Certificate(found_inside.upper * unit, found_inside.lower * unit)
     scaled = ("upper", "lower", "gap")
@@ -268,7 +268,7 @@ def _certified(
     tried = np.inf  # the decrease expected when a proof was last tried
     for at in path:
         n_iter, there, upper = len(history) + 1, at.there, at.upper
-        small = max(tol, objective.resolution(there, upper))  # no gap is smaller than rounding
+        small = objective.resolution(there, upper, tol)  # no gap is smaller than rounding
         close = abs(at.upper - at.model) <= 3 * small and at.expected <= 0.25 * tried
         if close or there is at.here or (n_iter == max_iter and not proof.size):
             bound, tried = _lower(problem, objective, at, small), at.expected

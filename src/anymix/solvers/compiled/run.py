@@ -87,6 +87,8 @@ class CompiledRun:
         p = game.problem.n_domains
         self._n_draws = game.sampler.n_draws(p) + game.mixture_sampler.n_draws(p)
         self._apart = _steps_between_marks(self.position, self._n_draws)
+        steps = game.step_w, game.step_mixture
+        self._constant = all(type(step) is Constant for step in steps)
         self._mark: Mark | None = None
         self._stop = 0  # the last step that the mark has room for
 
@@ -96,7 +98,8 @@ class CompiledRun:
         if mark is not None and self.t + steps <= self._stop:
             some = slice(self.t - mark.position.t, self.t - mark.position.t + steps)
             self.rng.random(out=mark.uniforms[some])
-            self._fill(mark.sizes_w[some], mark.sizes_mixture[some])
+            if not self._constant:
+                self._fill(mark.sizes_w[some], mark.sizes_mixture[some])
             self.t += steps
             return
         self.catch_up()

@@ -1,8 +1,8 @@
 """How often do 95 % intervals of audits cover the truth? Measured, for docs/auditing.md.
 
-    python benchmarks/coverage.py            # 2000 draws a case, some ten minutes
-    python benchmarks/coverage.py --draws 200
-    python benchmarks/coverage.py --only differences
+    python benchmarks/interval_coverage.py            # 2000 draws a case, some ten minutes
+    python benchmarks/interval_coverage.py --draws 200
+    python benchmarks/interval_coverage.py --only differences
 
 Each table is of one kind of interval. A cell is the share of draws whose interval holds the true
 value, in percent, and the median width of the intervals. 2000 draws are accurate to ±1 (two
