@@ -186,7 +186,7 @@ def search(rows: Rows, repeats: Sequence[Iterable[Split]], plan: Plan) -> Found:
     rows : Rows
         The rows.
     repeats : sequence of iterables of (part, part)
-        For each repeat, what to fit and what to judge on in each fold. The first chooses γ₀.
+        For each repeat, what to fit and what to judge on in each fold.
     plan : Plan
         What to try.
 
@@ -200,18 +200,15 @@ def search(rows: Rows, repeats: Sequence[Iterable[Split]], plan: Plan) -> Found:
 
 def _search(rows: Rows, repeats: Sequence[Sequence[Split]], plan: Plan) -> Found:
     options, problems = plan.options, Problems(rows)
-    ordinary = choose_ordinary(rows, repeats[0], plan.ordinary_gammas, options, problems)
+    folds = [split for splits in repeats for split in splits]
+    ordinary = choose_ordinary(rows, folds, plan.ordinary_gammas, options, problems)
     plan = _without_copies(plan, rows)
     losses = np.zeros((1 + len(plan.candidates), len(rows)))
     times, alone = np.zeros(len(rows)), _Alone()
     known = ordinary.solutions
-    folds = [split for splits in repeats for split in splits]
     for number, (part, held_out) in enumerate(folds, start=1):
         train = problems(number, part)
-        if number <= len(known):
-            w0 = known[number - 1]
-        else:
-            w0 = fit_ordinary(train, ordinary.gamma, options, known[-1] if known else None)
+        w0 = known[number - 1] if known else fit_ordinary(train, ordinary.gamma, options)
         test = rows.to_judge(held_out) if is_regret(plan.baseline) else None
         solutions = [w0, *_walk(train, test, plan, w0, plan.anchored(rows, w0), alone)]
         if not plan.candidates:  # the ordinary model is compared with something too
