@@ -268,7 +268,7 @@ def test_each_fit_starts_at_its_predecessor_or_at_the_ordinary_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     starts: list[tuple[float, Any]] = []
-    found: list[Any] = []
+    found: list[ax.Solution] = []
 
     def watched(*args: Any, start: Any, **options: Any) -> ax.Solution:
         starts.append((options["gamma"], start))
