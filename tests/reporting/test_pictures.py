@@ -12,8 +12,9 @@ from reporting.fronts import a_front
 from anymix.auditing import Audit, audit
 from anymix.reporting import draw_frontier, picture
 from anymix.reporting.arguments import checked_audits
+from anymix.reporting.frontier_pictures import frontier_figure
 from anymix.reporting.frontiers import checked_frontier
-from anymix.reporting.pictures import figure_of, frontier_figure
+from anymix.reporting.pictures import figure_of
 
 
 def zeros(p: int) -> dict[str, Audit]:
