@@ -150,7 +150,7 @@ class Front:
     def note(self) -> str:
         """What the numbers are worth."""
         if self.series[0].rows == FITTED:
-            rows = "These are the rows fitted: new rows mostly lose more, and may rank the models anew."
+            rows = "These are the rows fitted: new rows mostly lose more, and may rank them anew."
         else:
             rows = "Rows held out tell what to expect of new rows; rows fitted flatter a model."
         return f"{rows} The loss is the one that was trained, which need not be that of the audit."
