@@ -37,7 +37,7 @@ def table_of(page: Path) -> list[list[str]]:
     return [[plain(re.sub(r"<[^>]*>", " ", cell)).strip() for cell in row] for row in cells]
 
 
-@pytest.mark.parametrize("T", [1, 2, 5, 12, 20])
+@pytest.mark.parametrize("T", [1, 5, 20])
 def test_the_table_has_every_number(T: int, tmp_path: Path) -> None:
     front = a_front(T, chosen=T // 2)
     held = front.held_out

@@ -64,8 +64,8 @@ def test_the_ending_names_the_format() -> None:
         picture(two_models(2), "never.gif")
 
 
-@pytest.mark.parametrize("T", [1, 2, 20])
-@pytest.mark.parametrize("error", [None, 0.02, np.inf])
+@pytest.mark.parametrize("T", [1, 20])
+@pytest.mark.parametrize("error", [None, np.inf])
 def test_a_frontier_of_any_size_is_drawn(T: int, error: float, tmp_path: Path) -> None:
     front = a_front(T, error=error, chosen=T - 1)
     file = draw_frontier(front, tmp_path / "frontier.png", title="5 $ a_b $")
