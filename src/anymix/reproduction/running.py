@@ -168,7 +168,15 @@ def _solve_row(
 ) -> ExactRow:
     """The row solved with the γ whose cross-validated loss max_{λ∈Λ} Σ λ_k L̂_k is least."""
     with threadpool_limits(1):
-        model = AgnosticClassifierCV(gammas, mixtures=experiment.rows[row], tol=1e-4)
+        model = AgnosticClassifierCV(
+            gammas,
+            rule="min",
+            robustness=(1.0,),
+            anchor=None,
+            repeats=1,
+            mixtures=experiment.rows[row],
+            tol=1e-4,
+        )
         model.fit(data.X, data.y, domains=data.domains)
         accuracies = _accuracies(experiment, data, model.predict(data.X_test))
     mixture = _as_in_table(experiment, model.domain_names_, model.mixture_)

@@ -77,6 +77,14 @@ class Frontier:
         Cross-validated losses; `pareto_front` has none, the estimators that choose have.
     chosen : int or None
         The place of the model that was chosen.
+
+    Examples
+    --------
+    >>> import anymix as ax
+    >>> X, y = [[0.0], [1.0], [0.0], [1.0]], [0, 1, 1, 0]
+    >>> front = ax.pareto_front(ax.LinearDomains(X, y, ["a", "a", "b", "b"]), robustness=[0, 1])
+    >>> front.domain_names.tolist(), front.fitted.worst.round(3).tolist(), front.held_out
+    (['a', 'b'], [0.693, 0.693], None)
     """
 
     robustness: Array
@@ -137,7 +145,7 @@ def pareto_front(
         The weight γ of R.
     offsets : array-like of shape (p,), optional
         b, subtracted from the losses.
-    **options
+    **options : Any
         Other options of `solve`: norm, anchor, mu, tol, max_iter.
 
     Returns
