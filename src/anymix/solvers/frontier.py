@@ -77,6 +77,14 @@ class Frontier:
         Cross-validated losses; `pareto_front` has none, the estimators that choose have.
     chosen : int or None
         The place of the model that was chosen.
+
+    Examples
+    --------
+    >>> import anymix as ax
+    >>> problem = ax.LinearDomains([[0.0]] * 4, [1, 1, 0, 1], ["a", "a", "b", "b"])
+    >>> front = ax.pareto_front(problem, robustness=[0.0, 1.0], gamma=0.0)
+    >>> front.to_frame()[["robustness", "fitted_a", "fitted_b"]].round(2).values.tolist()
+    [[0.0, 0.29, 0.84], [1.0, 0.69, 0.69]]
     """
 
     robustness: Array
