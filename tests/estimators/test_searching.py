@@ -11,11 +11,10 @@ from sklearn.model_selection import StratifiedKFold
 
 import anymix as ax
 from anymix.errors import InputError
-from anymix.estimators import searching
+from anymix.estimators import folding, searching
 from anymix.estimators.overfitting import OverfitWarning
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
 from anymix.estimators.searching import Candidate, Found, Plan, candidates_of, search
-from anymix.estimators.selecting import _folds
 from anymix.problem.dealing import deal, sorted_rows
 from anymix.problem.rows import Rows
 
@@ -294,7 +293,7 @@ def test_folds_share_out_every_domain_and_class(overlap: bool, rng: Any) -> None
     table = np.column_stack([domains == "city", domains == "rural", overlap & (X[:, 1] > 0)])
     rows = rows_of(X, y, table if overlap else domains)
     seen: list[int] = []
-    for parts in _folds(rows, 5, rng):
+    for parts in folding.folds(rows, 5, rng):
         train, test = (rows.to_fit(part) for part in parts)
         ids = test.X[:, 0].astype(int)
         assert sorted([*ids, *train.X[:, 0].astype(int)]) == list(range(len(y)))

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
-from numbers import Integral
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import check_cv
-from sklearn.utils import check_random_state
 
 from anymix.errors import InputError
 from anymix.estimators.baselines import Baseline
 from anymix.estimators.choices import Choice, choose
 from anymix.estimators.domain_features import Kind, widened
 from anymix.estimators.fitting import Settings
+from anymix.estimators.folding import repeated_folds
 from anymix.estimators.guarding import RULES, NothingGained
 from anymix.estimators.linear import estimator_of
 from anymix.estimators.ordinary import GAMMAS, Anchor
 from anymix.estimators.searching import ROBUST_GAMMAS, ROBUSTNESS, Candidate, Plan, candidates_of
 from anymix.mixtures.choosing import Mixtures
-from anymix.problem.dealing import Split, deal, sorted_rows
 from anymix.problem.rows import Rows
 from anymix.solvers.frontier import Frontier
 
@@ -121,7 +118,8 @@ class AgnosticSelecting(BaseEstimator):
         """
         self._check()
         rows = widened(self._read(X, y, domains, sample_weight), self.domain_features)
-        choice = choose(rows, self._repeats(rows), self._plan(rows), self._settings(), self.rule)
+        repeats = repeated_folds(rows, self.cv, self.repeats, self.random_state)
+        choice = choose(rows, repeats, self._plan(rows), self._settings(), self.rule)
         self._keep(choice, rows.names)
         if choice.is_ordinary and len(choice.found.candidates) > 1:
             warnings.warn(choice.nothing_gained, NothingGained, stacklevel=2)
@@ -135,8 +133,6 @@ class AgnosticSelecting(BaseEstimator):
             raise InputError("solver", f"is {self.solver!r}", "give 'exact'")
         if self.rule not in RULES:
             raise InputError("rule", f"is {self.rule!r}", "give 'guard', 'min' or '1se'")
-        if not isinstance(self.repeats, Integral) or self.repeats < 1:
-            raise InputError("repeats", f"is {self.repeats!r}", "give a whole number, at least 1")
 
     def _plan(self, rows: Rows) -> Plan:
         """The candidates; with one domain there is none but the ordinary model."""
@@ -156,14 +152,6 @@ class AgnosticSelecting(BaseEstimator):
             self.norm,
             self.max_iter,
         )
-
-    def _repeats(self, rows: Rows) -> list[list[Split]]:
-        rng = check_random_state(self.random_state)
-        count = int(self.repeats) if isinstance(self.cv, Integral) else 1
-        found = [list(_folds(rows, self.cv, rng if i else None)) for i in range(count)]
-        if not found[0]:
-            raise InputError("cv", f"is {self.cv!r}, which has no fold", "give one fold or more")
-        return found
 
     def _keep(self, choice: Choice, names: NDArray[Any]) -> None:
         """The choice, the models, and the table of all candidates."""
@@ -221,30 +209,3 @@ def _values(name: str, values: Any) -> list[Any]:
     if not found:
         raise InputError(name, f"is {values!r}", "give a list of one or more values to try")
     return found
-
-
-def _folds(rows: Rows, cv: Any, rng: Any = None) -> Iterator[Split]:
-    """What to fit and what to judge on, for each fold; every domain is in both."""
-    if isinstance(cv, Integral):
-        _check_cv(rows, int(cv))
-        splits = deal(sorted_rows(rows, rng), int(cv))
-    else:
-        classifier = rows.classes is not None
-        splits = check_cv(cv, rows.y, classifier=classifier).split(rows.X, rows.y)
-    numbers = np.arange(len(rows))
-    for number, (train, test) in enumerate(splits, start=1):
-        held_out = numbers[test]  # masks become numbers
-        rows.check_domains(held_out, f"the test part of fold {number}")
-        yield numbers[train], held_out
-
-
-def _check_cv(rows: Rows, cv: int) -> None:
-    counts = rows.domains.counts(len(rows.names))
-    if cv < 2 or counts.min() < cv:
-        name, least = rows.names.tolist()[int(np.argmin(counts))], counts.min()
-        raise InputError(
-            "cv",
-            f"is {cv} and the smallest domain, {name!r}, has n_samples={least}",
-            "every fold needs a row of every domain: merge it with another, or lower cv (2 at "
-            "least)",
-        )

@@ -234,7 +234,7 @@ class _Asked:
         """What to try: a γ or a t that is given is the only one."""
         t = ROBUSTNESS if self.robustness is None else (self.robustness,)
         if self.gamma is None:
-            return Plan(candidates_of(t, ROBUST_GAMMAS), self.mixtures)
+            return Plan(candidates_of(t, ROBUST_GAMMAS, to_zero=True), self.mixtures)
         return Plan(
             candidates_of(t, (self.gamma,)),
             self.mixtures,
