@@ -106,7 +106,7 @@ def test_the_model_saved_is_chosen_by_all_rows(monkeypatch: pytest.MonkeyPatch) 
         searched.append((len(rows), len(repeats), found))
         return found
 
-    monkeypatch.setattr("anymix.tables.fitting.search", listed)
+    monkeypatch.setattr("anymix.tables.learners.search", listed)
     found = fit_table(shop(200), "bought", ["region"], drop=["spent"], folds=2)
     assert [(n, repeats) for n, repeats, _ in searched] == [(100, 1), (100, 1), (200, 2)]
     assert found.choice.found is searched[-1][2]

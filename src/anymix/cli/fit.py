@@ -30,6 +30,7 @@ OPTIONS: Names = TABLE_NAMES | {
     "folds": ("--folds", None),
     "gamma": ("--gamma", None),
     "holdout": ("--holdout", None),
+    "model": ("--model", None),
     "min_rows": ("--min-rows", None),
     "robustness": ("--robustness", None),
     "use_domain": ("--use-domain", None),
@@ -50,6 +51,13 @@ class UseDomain(StrEnum):
     SLOPES = "slopes"
 
 
+class Model(StrEnum):
+    """What can be fitted."""
+
+    LINEAR = "linear"
+    BOOSTED = "boosted"
+
+
 class Task(StrEnum):
     """What can be learnt: classes, numbers, or whichever the target looks like."""
 
@@ -66,6 +74,9 @@ Domain = Annotated[
     ),
 ]
 Gamma = Annotated[str, typer.Option(help="Weight of ½‖w‖²: a number, or auto.")]
+ModelKind = Annotated[
+    Model, typer.Option("--model", help="Linear, or boosted trees, which take more time.")
+]
 Robustness = Annotated[
     str, typer.Option(help="From 0 (ordinary) to 1 (only the worst counts), or auto.")
 ]
@@ -92,6 +103,7 @@ def fit_file(
     target: Target,
     domain: Domain,
     mixtures: Mixtures = "simplex",
+    model: ModelKind = Model.LINEAR,
     gamma: Gamma = "auto",
     robustness: Robustness = "auto",
     use_domain: Feature = None,
@@ -107,7 +119,7 @@ def fit_file(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Fit a linear model that is also good for the worst mixture of the domains of a table.
+    """Fit a model that is also good for the worst mixture of the domains of a table.
 
     An ordinary model is fitted first. A robust one takes its place only where it is really better
     for the worst domain on rows held out; the first line says which it is. Both are judged on rows
@@ -131,11 +143,11 @@ def fit_file(
     t = None if robustness == "auto" else _number("--robustness", robustness, 1.0)
     check_inputs([table, test], encoding, mixtures)
     shown = not (quiet or as_json)
-    model = {"mixtures": mixtures, "gamma": weight, "robustness": t}
+    asked = {"mixtures": mixtures, "model": model.value, "gamma": weight, "robustness": t}
     kind = {"use_domain": use_domain and use_domain.value, "task": task.value, "drop": drop or ()}
     judged = {"min_rows": min_rows, "folds": folds, "holdout": holdout}
     with steps(shown, ADVICE) as step, in_options(OPTIONS, [table, test]):
-        options = {**model, **kind, **judged}
+        options = {**asked, **kind, **judged}
         found = _fitted(table, test, encoding, step, target, domain, **options)
     notes = [f"Judged on {found.judged_on}.", *map(_advised, found.notes)]
     title = f"{target} by {', '.join(domain)}"
@@ -144,7 +156,7 @@ def fit_file(
         files=_written(found, out, report, title, notes),
         notes=notes,
         training=as_training(
-            found.solution, found.choice.candidate.robustness, found.gamma, found.choice.frontier
+            found.robustness, found.gamma, found.certificate, found.choice.frontier
         ),
         shown=shown,
         as_json=as_json,

@@ -120,13 +120,7 @@ def _print_sentences(
         for name, audit in beside.items():
             console.print(beside_in_words(name, audit), markup=False)
     if training:
-        proof = training["certificate"]
-        console.print(
-            f"Certificate (robustness t = {training['robustness']:.3g}, γ = "
-            f"{training['gamma']:.3g}): on the rows fitted no model of this kind has an objective "
-            f"below {proof['lower']:.6f}; this one has {proof['upper']:.6f} (gap "
-            f"{proof['gap']:.1e})."
-        )
+        console.print(_certificate_in_words(training), markup=False)
     for note in notes:
         console.print(f"Note: {note}", markup=False)
     for name, path in files.items():
@@ -134,15 +128,27 @@ def _print_sentences(
         console.print(f"{name.capitalize()}: {shown_path}", soft_wrap=True, markup=False)
 
 
-def as_training(solution: Any, robustness: float, gamma: float, frontier: Any) -> dict[str, Any]:
-    """What is said of a fitted model: t, γ, λ, the certificate and the frontier."""
-    proof = solution.certificate
+def _certificate_in_words(training: Mapping[str, Any]) -> str:
+    """What is proved of a linear model; of others, what the candidates tell of each other."""
+    t, gamma, proof = (training[name] for name in ("robustness", "gamma", "certificate"))
+    if gamma is None:
+        return f"Among the models fitted (robustness t = {t:.3g}): {training['proof']}."
+    return (
+        f"Certificate (robustness t = {t:.3g}, γ = {gamma:.3g}): on the rows fitted no model of "
+        f"this kind has an objective below {proof['lower']:.6f}; this one has "
+        f"{proof['upper']:.6f} (gap {proof['gap']:.1e})."
+    )
+
+
+def as_training(robustness: float, gamma: float | None, proof: Any, frontier: Any) -> dict[str, Any]:
+    """What is said of a fitted model: t, γ (linear models have one), the proof and the frontier."""
+    points = frontier.to_frame().to_dict("records")
     return {
         "robustness": robustness,
         "gamma": gamma,
-        "training_mixture": solution.mixture.tolist(),
         "certificate": {"lower": proof.lower, "upper": proof.upper, "gap": proof.gap},
-        "frontier": frontier.to_frame().to_dict("records"),
+        "frontier": [{k: None if v != v else v for k, v in point.items()} for point in points],
+        "proof": str(proof),
     }
 
 

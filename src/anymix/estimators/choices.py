@@ -50,6 +50,11 @@ class Choice:
         return self.found.candidates[self.index]
 
     @property
+    def robustness(self) -> float:
+        """t of the model chosen."""
+        return self.candidate.robustness
+
+    @property
     def is_ordinary(self) -> bool:
         """Whether the ordinary model was kept."""
         return self.index == 0

@@ -43,6 +43,11 @@ class LinearModel:
     classes: NDArray[Any] | None
     deviations: Deviations | None = None
 
+    @property
+    def uses_domain(self) -> bool:
+        """Whether the domain is a feature."""
+        return self.deviations is not None
+
     def scores(self, X: Any, domains: Any = None) -> Array:
         """z: (n,), positive for the second of two classes; (n, K) for K ≥ 3 classes.
 

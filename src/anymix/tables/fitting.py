@@ -11,26 +11,18 @@ from numpy.typing import NDArray
 
 from anymix.auditing import Audit, Comparison, audit, compare
 from anymix.auditing.verdicts import verdict
-from anymix.estimators.choices import Choice, fit_candidates, fit_choice
-from anymix.estimators.domain_features import Kind, widened
-from anymix.estimators.fitting import LinearFit, Settings, fit_problem
-from anymix.estimators.ordinary import GAMMAS, ordinary_model
-from anymix.estimators.overfitting import overfit_message
-from anymix.estimators.searching import (
-    ROBUST_GAMMAS,
-    ROBUSTNESS,
-    Found,
-    Plan,
-    candidates_of,
-    search,
-)
+from anymix.errors import InputError
+from anymix.estimators.choices import Choice
+from anymix.estimators.domain_features import Kind
+from anymix.estimators.fitting import LinearFit
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
-from anymix.problem.dealing import deal, sample, sorted_rows
-from anymix.problem.rows import Part, Rows, dense_if_small, take
+from anymix.problem.rows import Part, Rows
 from anymix.solvers.certificates import Certificate
 from anymix.solvers.exact import Solution
+from anymix.tables.boosting import BoostedChoice, BoostedLearner, check_boosted
 from anymix.tables.columns import Features
+from anymix.tables.learners import WITHOUT, Learned, Learner, LinearLearner
 from anymix.tables.models import TableModel
 from anymix.tables.preparing import Table
 from anymix.tables.splits import check_splits
@@ -39,9 +31,7 @@ Array = NDArray[np.float64]
 
 __all__ = ["TableFit", "fit_table"]
 
-ROWS_TO_CHOOSE = 10_000  # rows by which models are chosen, about
-CONSTANT, WITHOUT = "a constant guess", "the ordinary model without the domain"
-FOLDS, REPEATS = 5, 2  # of the choice: the model saved is chosen by both repeats, others by one
+CONSTANT = "a constant guess"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +43,7 @@ class TableFit:
     model : TableModel
         The model to use: the ordinary one, unless a robust one is really better for the worst
         mixture on rows held out.
-    choice : Choice
+    choice : Choice or BoostedChoice
         What was chosen for all rows, and from what.
     audits : dict
         {"ordinary": Audit, "robust": Audit}, of rows that the models judged had not seen. Where
@@ -78,26 +68,36 @@ class TableFit:
     """
 
     model: TableModel
-    choice: Choice
+    choice: Choice | BoostedChoice
     audits: dict[str, Audit]
     beside: dict[str, Audit]
     judged_on: str
     notes: list[str]
 
     @property
-    def gamma(self) -> float:
-        """γ, the weight of ½‖w‖² that the model was fitted with."""
+    def gamma(self) -> float | None:
+        """γ that the model was fitted with; None for trees."""
         return self.model.gamma
 
     @property
-    def solution(self) -> Solution:
+    def robustness(self) -> float:
+        """t of the model: 0 is the ordinary one."""
+        return self.choice.robustness
+
+    @property
+    def solution(self) -> Solution | None:
         """What the solver found: w, the worst mixture, the certificate and the history."""
-        return self.model.fit.solution
+        return self.model.fit.solution if isinstance(self.model.fit, LinearFit) else None
 
     @property
     def certificate(self) -> Certificate:
-        """The proof that no model of this kind has a smaller objective on all rows."""
-        return self.solution.certificate
+        """The proof that no model of this kind has a smaller objective on all rows.
+
+        Of trees: how far the model is from the best draw among those fitted, on rows held out.
+        """
+        if isinstance(self.choice, BoostedChoice):
+            return self.choice.certificate
+        return self.choice.fit.solution.certificate
 
     @property
     def comparison(self) -> Comparison:
@@ -117,6 +117,7 @@ def fit_table(
     domains: Sequence[str],
     *,
     mixtures: Mixtures = "simplex",
+    model: str = "linear",
     gamma: float | None = None,
     robustness: float | None = None,
     use_domain: Kind = None,
@@ -149,8 +150,10 @@ def fit_table(
         The columns whose values, or their combinations, are the domains.
     mixtures : str, MixtureSet, function or None
         Λ: words such as "chi2:2.0" as `mixture_set` reads them, a set, or a function of sizes.
+    model : str
+        "linear", or "boosted" for boosted trees, which take more time.
     gamma : float or None
-        Weight of ½‖w‖², for all models. None chooses one for the ordinary model, and one of
+        Weight of ½‖w‖², for all models (linear ones). None chooses one for the ordinary model, and one of
         ½‖w − a‖² for the robust ones, a being the ordinary model.
     robustness : float or None
         t from 0 (the ordinary model) to 1 (all of Λ); None chooses it.
@@ -197,159 +200,81 @@ def fit_table(
         table.follow_with(test)
     del frame, test  # the table lets go of them when it can
     check_splits(table.rows, table.splits)
-    asked = _Asked(target_mixtures(mixtures, None, sizes, names), gamma, robustness, use_domain)
-    said, last = _judged(table, asked, progress)
+    target_set = target_mixtures(mixtures, None, sizes, names)
+    learner = _learner(model, target_set, gamma, robustness, use_domain)
+    said, last = _judged(table, learner, progress)
     progress("the model of all rows")
-    features, choice, warning = _of_all_rows(table, last, asked)
-    said["robust"] = said.pop("best robust" if choice.is_ordinary else "chosen")
-    audits = _audits(table, said, asked.mixtures)
+    features, learned = _of_all_rows(table, last, learner)
+    said["robust"] = said.pop("best robust" if learned.choice.is_ordinary else "chosen")
+    audits = _audits(table, said, target_set)
     beside = {name: audits.pop(name) for name in (CONSTANT, WITHOUT) if name in audits}
-    model = TableModel(
-        features,
-        choice.fit.with_deviations(use_domain, len(features.titles)),
-        choice.candidate.gamma,
-        table.target,
-        table.domains,
-        tuple(table.merged),
+    saved = TableModel(
+        features, learned.fit, learned.gamma, table.target, table.domains, tuple(table.merged)
     )
-    notes = table.notes + ([warning] if warning else [])
-    return TableFit(model, choice, audits, beside, table.judged_on, notes)
+    notes = table.notes + ([learned.warning] if learned.warning else [])
+    return TableFit(saved, learned.choice, audits, beside, table.judged_on, notes)
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """What the models are to be: Λ, and γ, t and the use of the domain if they are given."""
-
-    mixtures: MixtureSet
-    gamma: float | None
-    robustness: float | None
-    use_domain: Kind
-
-    @property
-    def settings(self) -> Settings:
-        return Settings(self.mixtures)
-
-    @property
-    def plan(self) -> Plan:
-        """What to try: a γ or a t that is given is the only one."""
-        t = ROBUSTNESS if self.robustness is None else (self.robustness,)
-        if self.gamma is None:
-            return Plan(candidates_of(t, ROBUST_GAMMAS, to_zero=True), self.mixtures)
-        return Plan(
-            candidates_of(t, (self.gamma,)),
-            self.mixtures,
-            anchor=None,
-            ordinary_gammas=(self.gamma,),
-        )
-
-    def place(self, found: Found) -> int:
-        """The place of the candidate to take: the guard's, or the best of the t that is given."""
-        if self.robustness is None:
-            return found.held_out.choose("guard")
-        return 0 if self.robustness == 0 else found.best_robust
+def _learner(
+    model: str,
+    mixtures: MixtureSet,
+    gamma: float | None,
+    robustness: float | None,
+    use_domain: Kind,
+) -> Learner:
+    if model == "linear":
+        return LinearLearner(mixtures, gamma, robustness, use_domain)
+    if model != "boosted":
+        raise InputError("model", f"is {model!r}", "give 'linear' or 'boosted'")
+    check_boosted(gamma, robustness, use_domain)
+    return BoostedLearner(mixtures, robustness, use_domain)
 
 
 @dataclass(frozen=True, eq=False)
 class _Fitted:
-    """A part that was fitted, and what was found in it."""
+    """A part that was fitted, and what the learner keeps of it."""
 
     rows: Rows  # all of them, with X
     features: Features
-    found: Found
-    index: int  # of the candidate chosen
+    kept: Any
 
 
 def _judged(
-    table: Table, asked: _Asked, progress: Callable[[str], None]
+    table: Table, learner: Learner, progress: Callable[[str], None]
 ) -> tuple[dict[str, list[Array]], _Fitted]:
     """What the models say of the rows held out, and the last part that was fitted."""
     said: dict[str, list[Array]] = {}
+    alone = len(table.splits) == 1
     for number, (part, held_out) in enumerate(table.splits, start=1):
         progress(f"choosing and fitting, part {number} of {len(table.splits)}")
         fitted = None  # lets go of the last part's X before the next is made
         features = table.learnt_from(part)
-        narrow = table.with_numbers(features)
+        rows = table.with_numbers(features)
         if not table.is_kept:
             table.let_go()
-        rows = widened(narrow, asked.use_domain)
-        repeats = REPEATS if len(table.splits) == 1 else 1
-        found = _searched(rows, part, asked.plan, repeats)
-        fitted = _Fitted(rows, features, found, asked.place(found))
-        for name, values in _part_said(fitted, part, held_out, asked).items():
+        found, kept = learner.part(rows, part, held_out, alone)
+        fitted = _Fitted(rows, features, kept)
+        found[CONSTANT] = _constant(rows, part, held_out)
+        for name, values in found.items():
             said.setdefault(name, []).append(values)
-        if asked.use_domain is not None:
-            said.setdefault(WITHOUT, []).append(_without_domain(narrow, part, held_out, asked))
-        del rows, narrow
+        del rows
     assert fitted is not None  # there is a part
     return said, fitted
 
 
-def _part_said(fitted: _Fitted, part: Part, held_out: Part, asked: _Asked) -> dict[str, Array]:
-    """What the models of one part say of the rows that it holds out."""
-    rows, found = fitted.rows, fitted.found
-    places = {"ordinary": 0, "chosen": fitted.index, "best robust": found.best_robust}
-    problem = rows.to_fit(part).merged()
-    wanted = places.values()
-    fits = fit_candidates(rows, problem, found, wanted, asked.plan, asked.settings)
-    X = take(rows.X, held_out)
-    said = {name: _said(fits[place], X) for name, place in places.items()}
-    return said | {CONSTANT: _constant(rows, part, X.shape[0])}
-
-
-def _without_domain(rows: Rows, part: Part, held_out: Part, asked: _Asked) -> Array:
-    """What the ordinary model says that may not use the domain."""
-    few = _sampled(rows, part)
-    gammas = GAMMAS if asked.gamma is None else (asked.gamma,)
-    gamma, solution = ordinary_model(few, gammas=gammas, tol=1e-4)
-    settings = replace(asked.settings, gamma=gamma, robustness=0.0)
-    found = fit_problem(rows.to_fit(part), settings, start=solution)
-    return _said(found, take(rows.X, held_out))
-
-
-def _sampled(rows: Rows, part: Part) -> Rows:
-    """The rows of a part, or if they are many a fair sample, by which models are chosen."""
-    few = rows.take(sample(rows, ROWS_TO_CHOOSE, np.random.default_rng(0), part))
-    return replace(few, X=dense_if_small(few.X))
-
-
-def _searched(rows: Rows, part: Part, plan: Plan, repeats: int) -> Found:
-    """The candidates judged on held-out rows of (a sample of) a part."""
-    few = _sampled(rows, part)
-    deals = [
-        list(deal(sorted_rows(few, np.random.default_rng(i) if i else None), FOLDS))
-        for i in range(repeats)
-    ]
-    check_splits(few, deals[0])
-    return search(few, deals, plan)
-
-
-def _of_all_rows(table: Table, last: _Fitted, asked: _Asked) -> tuple[Features, Choice, str | None]:
-    """The model of all rows of the table, and a warning if it rests on few of them."""
-    rows, features, found, index = last.rows, last.features, last.found, last.index
-    everything = slice(0, table.n)
+def _of_all_rows(table: Table, last: _Fitted, learner: Learner) -> tuple[Features, Learned]:
+    """The model of all rows of the table; what one part has chosen holds for all of them."""
+    rows, features = last.rows, last.features
     if table.is_kept:
         features = table.features
-        rows = widened(table.with_numbers(features), asked.use_domain)
-    if len(table.splits) > 1:
-        found = _searched(rows, everything, asked.plan, REPEATS)
-        index = asked.place(found)
-    whole = rows.take(everything) if table.has_test else rows
-    choice = fit_choice(whole, found, index, asked.plan, asked.settings)
-    if asked.gamma is None:  # chosen by rows held out, which would have told
-        return features, choice, None
-    solution = choice.fit.solution
-    return features, choice, overfit_message(whole.to_fit(), solution, asked.gamma, "squared")
+        rows = table.with_numbers(features)
+    whole = rows.take(slice(0, table.n)) if table.has_test else rows
+    return features, learner.whole(whole, last.kept if len(table.splits) == 1 else None)
 
 
-def _said(found: LinearFit, X: Any) -> Array:
-    """What the model says of the rows: values (n,), or probabilities (n, K)."""
-    model = found.model
-    return model.scores(X) if model.classes is None else model.predict_proba(X)
-
-
-def _constant(rows: Rows, part: Part, n: int) -> Array:
-    """The mean or the shares of the classes of a part, said of n rows."""
-    y = rows.y[part]
+def _constant(rows: Rows, part: Part, held_out: Part) -> Array:
+    """The mean or the shares of the classes of a part, said of the rows held out."""
+    y, n = rows.y[part], len(rows.y[held_out])
     if rows.classes is None:
         return np.full(n, y.mean())
     return np.tile(np.bincount(y, minlength=len(rows.classes)) / len(y), (n, 1))

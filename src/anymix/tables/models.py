@@ -13,12 +13,13 @@ from anymix import __version__
 from anymix.errors import InputError
 from anymix.estimators.fitting import LinearFit
 from anymix.files import write_whole
+from anymix.tables.boosting import BoostedFit
 from anymix.tables.columns import OTHER, Category, Features
 from anymix.tables.frames import pandas_frame
 from anymix.tables.labels import domain_codes
 
 if TYPE_CHECKING:
-    from anymix.estimators.linear import AgnosticClassifier, AgnosticRegressor
+    from anymix.estimators import AgnosticClassifier, AgnosticEnsemble, AgnosticRegressor
 
 Array = NDArray[np.float64]
 
@@ -35,10 +36,10 @@ class TableModel:
     ----------
     features : Features
         How the columns become numbers.
-    fit : LinearFit
+    fit : LinearFit or BoostedFit
         What was fitted to these.
-    gamma : float
-        The weight of ½‖w‖² it was fitted with.
+    gamma : float or None
+        γ that it was fitted with; None for trees.
     target : str
         The column that is predicted.
     domains : tuple of str
@@ -57,8 +58,8 @@ class TableModel:
     """
 
     features: Features
-    fit: LinearFit
-    gamma: float
+    fit: LinearFit | BoostedFit
+    gamma: float | None
     target: str
     domains: tuple[str, ...]
     small: tuple[str, ...] = ()
@@ -66,7 +67,7 @@ class TableModel:
     @property
     def uses_domain(self) -> bool:
         """Whether the domain is a feature."""
-        return self.fit.model.deviations is not None
+        return self.fit.model.uses_domain
 
     @property
     def classes(self) -> NDArray[Any] | None:
@@ -74,10 +75,13 @@ class TableModel:
         return self.fit.model.classes
 
     @property
-    def estimator(self) -> AgnosticClassifier | AgnosticRegressor:
+    def estimator(self) -> AgnosticClassifier | AgnosticRegressor | AgnosticEnsemble:
         """The model as a fitted estimator of scikit-learn, for X of `features.transform`."""
+        if isinstance(self.fit, BoostedFit):
+            return self.fit.ensemble
         from anymix.estimators.linear import estimator_of
 
+        assert self.gamma is not None  # a linear model has one
         return estimator_of(self.fit, self.gamma)
 
     @property

@@ -1,0 +1,205 @@
+"""Boosted trees of a table: an ordinary model, and a robust one where that is really better."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from anymix.errors import InputError
+from anymix.estimators.domain_features import Kind, members_of, widened
+from anymix.mixtures import MixtureSet
+from anymix.problem.rows import ALL, Part, Rows, take
+from anymix.solvers.certificates import Certificate
+from anymix.solvers.frontier import Frontier
+from anymix.tables.learners import Learned
+
+if TYPE_CHECKING:
+    from anymix.estimators import AgnosticEnsemble
+
+Array = NDArray[np.float64]
+
+__all__ = ["BoostedChoice", "BoostedFit", "BoostedLearner", "BoostedModel", "check_boosted"]
+
+TREES: dict[str, Any] = {  # of a kind that needs no tuning: many small steps, stopped in time
+    "learning_rate": 0.05,
+    "max_iter": 300,
+    "max_leaf_nodes": 15,
+    "early_stopping": True,
+    "random_state": 0,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedModel:
+    """What fitted trees say of rows, as `LinearModel` does.
+
+    Parameters
+    ----------
+    trees : estimator
+        The fitted estimator; its classes are the places in `classes`.
+    classes : ndarray of shape (K,) or None
+        The classes; None in regression.
+    domain_names : ndarray of shape (p,) or None
+        The domains, if they are features.
+    """
+
+    trees: Any
+    classes: NDArray[Any] | None
+    domain_names: NDArray[Any] | None = None
+
+    @property
+    def uses_domain(self) -> bool:
+        """Whether the domain is a feature."""
+        return self.domain_names is not None
+
+    def predict(self, X: Any, domains: Any = None) -> NDArray[Any]:
+        """The value or the most probable class of every row, (n,)."""
+        if self.classes is None:
+            return np.asarray(self.trees.predict(self._wide(X, domains)))
+        return np.asarray(self.classes[np.argmax(self.predict_proba(X, domains), axis=1)])
+
+    def predict_proba(self, X: Any, domains: Any = None) -> Array:
+        """Probabilities of the classes, (n, K)."""
+        return np.asarray(self.trees.predict_proba(self._wide(X, domains)))
+
+    def _wide(self, X: Any, domains: Any) -> Array:
+        X = dense(X)
+        if self.domain_names is None:
+            return X
+        labels = np.full(len(X), None) if domains is None else domains
+        return np.column_stack([X, members_of(labels, self.domain_names, len(X)).toarray()])
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedChoice:
+    """What was chosen for all rows.
+
+    Parameters
+    ----------
+    ensemble : AgnosticEnsemble
+        Fitted to all rows.
+    """
+
+    ensemble: AgnosticEnsemble
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether the ordinary model was kept."""
+        return self.ensemble.best_index_ == 0
+
+    @property
+    def robustness(self) -> float:
+        """t of the model chosen."""
+        return float(self.frontier.robustness[self.ensemble.best_index_])
+
+    @property
+    def frontier(self) -> Frontier:
+        """The losses of all candidates."""
+        found: Frontier = self.ensemble.frontier_
+        return found
+
+    @property
+    def certificate(self) -> Certificate:
+        """How far the model is from the best draw among those fitted, on rows held out."""
+        found: Certificate = self.ensemble.certificate_
+        return found
+
+
+def check_boosted(gamma: float | None, robustness: float | None, use_domain: str | None) -> None:
+    """Refuse what trees do not have: a weight γ, t = 0, slopes."""
+    if gamma is not None:
+        raise InputError("gamma", f"is {gamma}, but trees have none", "leave it out")
+    if robustness is not None and not 0 < robustness <= 1:
+        fix = "give a number in (0, 1], or leave it out"
+        raise InputError("robustness", f"is {robustness}, with boosted trees", fix)
+    if use_domain == "slopes":
+        found = "is 'slopes', but trees have none"
+        raise InputError("use_domain", found, "give 'intercept': trees find the rest")
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedFit:
+    """Fitted trees, where a linear model would have its LinearFit.
+
+    Parameters
+    ----------
+    model : BoostedModel
+        The model, which predicts.
+    ensemble : AgnosticEnsemble
+        The estimator that chose it.
+    """
+
+    model: BoostedModel
+    ensemble: AgnosticEnsemble
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedLearner:
+    """AgnosticEnsemble of boosted trees.
+
+    Parameters
+    ----------
+    mixtures : MixtureSet
+        Λ.
+    robustness : float or None
+        t, if only one is to be tried.
+    use_domain : "intercept" or None
+        Whether the domain is a feature.
+    """
+
+    mixtures: MixtureSet
+    robustness: float | None
+    use_domain: Kind
+
+    def part(
+        self, rows: Rows, part: Part, held_out: Part, alone: bool
+    ) -> tuple[dict[str, Array], None]:
+        """What the models of a part say of the rows it holds out."""
+        wide = widened(rows, self.use_domain)
+        X, y, X_held = dense(take(wide.X, part)), rows.y[part], dense(take(wide.X, held_out))
+        ensemble = self._fitted(rows, X, part)
+        chosen = _said(ensemble, X_held, rows)
+        ordinary = chosen
+        if ensemble.best_index_ != 0:
+            ordinary = _said(_trees(rows).fit(X, y), X_held, rows)
+        return {"ordinary": ordinary, "chosen": chosen, "best robust": chosen}, None
+
+    def whole(self, rows: Rows, kept: None) -> Learned:
+        """The model of all rows."""
+        ensemble = self._fitted(rows, dense(widened(rows, self.use_domain).X), ALL)
+        names = None if self.use_domain is None else rows.names
+        model = BoostedModel(ensemble, rows.classes, names)
+        return Learned(BoostedChoice(ensemble), BoostedFit(model, ensemble))
+
+    def _fitted(self, rows: Rows, X: Array, part: Part) -> AgnosticEnsemble:
+        from anymix.estimators import AgnosticEnsemble, NothingGained
+
+        options: dict[str, Any] = {"rule": "guard"}
+        if self.robustness is not None:
+            options = {"robustness": (self.robustness,), "rule": "min"}
+        model = AgnosticEnsemble(_trees(rows), self.mixtures, **options)
+        domains = rows.names[rows.domains.key()[part]]
+        with warnings.catch_warnings(action="ignore", category=NothingGained):
+            return model.fit(X, rows.y[part], domains=domains)
+
+
+def _said(trees: Any, X: Array, rows: Rows) -> Array:
+    """Values (n,), or probabilities (n, K)."""
+    return np.asarray(trees.predict(X) if rows.classes is None else trees.predict_proba(X))
+
+
+def _trees(rows: Rows) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    kind = HistGradientBoostingRegressor if rows.classes is None else HistGradientBoostingClassifier
+    return kind(**TREES)
+
+
+def dense(X: Any) -> Array:
+    """X as an array: these trees take no sparse rows."""
+    return np.asarray(X.toarray() if sparse.issparse(X) else X)
