@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anymix.estimators.ensemble import AgnosticEnsemble
+    from anymix.estimators.guarding import NothingGained
     from anymix.estimators.linear import AgnosticClassifier, AgnosticRegressor
     from anymix.estimators.overfitting import OverfitWarning
     from anymix.estimators.scorer import agnostic_scorer
@@ -14,8 +16,10 @@ if TYPE_CHECKING:
 _PLACE = {
     "AgnosticClassifier": "linear",
     "AgnosticClassifierCV": "selection",
+    "AgnosticEnsemble": "ensemble",
     "AgnosticRegressor": "linear",
     "AgnosticRegressorCV": "selection",
+    "NothingGained": "guarding",
     "OverfitWarning": "overfitting",
     "agnostic_scorer": "scorer",
 }
@@ -23,8 +27,10 @@ _PLACE = {
 __all__ = [
     "AgnosticClassifier",
     "AgnosticClassifierCV",
+    "AgnosticEnsemble",
     "AgnosticRegressor",
     "AgnosticRegressorCV",
+    "NothingGained",
     "OverfitWarning",
     "agnostic_scorer",
 ]

@@ -25,9 +25,26 @@ from anymix.mixtures import MixtureSet
 
 Array = NDArray[np.float64]
 
-__all__ = ["RULES", "HeldOut"]
+__all__ = ["RULES", "HeldOut", "NothingGained"]
 
 RULES = ("guard", "min", "1se")
+
+
+class NothingGained(UserWarning):
+    """No model was better for the worst mixture on rows held out: the ordinary one was kept.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from sklearn.ensemble import HistGradientBoostingRegressor
+    >>> from anymix.estimators.ensemble import AgnosticEnsemble
+    >>> rng = np.random.default_rng(0)
+    >>> X, domains = rng.normal(size=(200, 2)), np.repeat(["a", "b"], 100)
+    >>> model = AgnosticEnsemble(HistGradientBoostingRegressor(max_iter=10))
+    >>> with warnings.catch_warnings(action="ignore", category=NothingGained):
+    ...     model = model.fit(X, X[:, 0], domains=domains)
+    """
 
 
 @dataclass(frozen=True, eq=False)

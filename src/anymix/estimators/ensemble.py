@@ -1,0 +1,462 @@
+"""The agnostic learner around any estimator that takes `sample_weight`, such as boosted trees.
+
+    min_h max_{λ∈Λ}  Σ_k λ_k L_k(h),     h fitted by the estimator with the weights of some mixture
+
+λ is moved by losses on rows held out, and rows held out choose between the models of its path.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterable, Sequence
+from functools import partial
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_array, check_random_state, get_tags, indexable
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, validate_data
+
+from anymix.errors import InputError, finite_number
+from anymix.estimators.cross_fitting import (
+    CrossFit,
+    RowLoss,
+    log_loss_of,
+    predictions,
+    squared_error,
+    weight_argument,
+)
+from anymix.estimators.guarding import HeldOut, NothingGained
+from anymix.estimators.held_out_game import game_value
+from anymix.estimators.mixture_path import Step, mixture_path
+from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.problem.arrays import weights
+from anymix.problem.dealing import Split, deal, sorted_rows
+from anymix.problem.entries import encode
+from anymix.problem.losses import CrossEntropy, SquaredError
+from anymix.problem.membership import domains_of
+from anymix.problem.rows import ALL, Rows
+from anymix.solvers.certificates import Certificate
+from anymix.solvers.frontier import Frontier, FrontierLosses, frontier_losses
+
+Array = NDArray[np.float64]
+
+__all__ = ["AgnosticEnsemble"]
+
+
+def _classifies(ensemble: AgnosticEnsemble) -> bool:
+    """Whether there are probabilities to ask for."""
+    return is_classifier(ensemble.estimator)
+
+
+class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
+    """min_h max_{λ∈Λ} Σ_k λ_k L_k(h), h what `estimator` learns from rows weighted by a mixture.
+
+    For any classifier or regressor that takes `sample_weight`: boosted trees, forests, a Pipeline
+    whose last step does. Candidates are the ordinary model and those fitted with the weights of a
+    few mixtures, each harder than the one before; rows held out choose. The ordinary model is kept
+    (`NothingGained` warns) unless another is better for the worst mixture by more than chance.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What is fitted: a classifier with `predict_proba`, or a regressor. It gets X as it is, so
+        frames, missing values and categories are welcome if it takes them.
+    mixtures : MixtureSet, function, str or None
+        Λ: a set, a function of the domains' sizes that gives one, words such as "chi2:2.0" as
+        `anymix.mixtures.choosing.mixture_set` reads them, or None for any mixture (the simplex).
+    robustness : sequence of float
+        Numbers t in (0, 1]: mixtures stay in {(1−t) m̄ + t λ : λ ∈ Λ}, m̄ the data's own, for
+        `n_steps` steps with each t in rising order.
+    rule : str
+        How rows held out choose: "guard", the tamest candidate within one paired standard error of
+        the best; "1se", within the best one's own; or "min", the best.
+    cv : int, splitter or iterable
+        The number of folds, dealt evenly over domains and classes, so that every domain needs that
+        many rows; or a splitter or pairs (train, test) that hold out every row once.
+    n_steps : int
+        Steps of λ for each t; each costs `cv` fits.
+    loss : "auto" or function
+        "auto" is log loss for classifiers (of probabilities 1/n at least, n the number of rows) and
+        ½ (z − y)² for regressors. Or (y, predictions) -> loss of each row; predictions are
+        `predict_proba` or `predict`, and y are places in `classes_` or numbers.
+    combine : str
+        "single": the candidates are models of one mixture each, and the chosen one is fitted to all
+        rows. "average": they are averages of the predictions of the models up to each mixture,
+        all fitted to all rows; slower to predict, and often better.
+    random_state : int, RandomState or None
+        Deals the rows to the folds.
+    verbose : bool
+        Print a line for each mixture.
+
+    Attributes
+    ----------
+    estimator_ : estimator or None
+        The fitted model; None if predictions are averages of several.
+    estimators_ : list of estimators
+        All models whose predictions are averaged, fitted to all rows.
+    classes_ : ndarray of shape (K,)
+        The classes in sorted order; only for classifiers.
+    n_features_in_, feature_names_in_ : int and ndarray of shape (d,)
+        How many features `fit` has seen, and their names if X was a frame.
+    domain_names_ : ndarray of shape (p,)
+        The domains, in the order of all that has a number for each.
+    mixture_ : ndarray of shape (p,)
+        The mixture that the chosen model was fitted for; the mean of several for an average.
+    domain_losses_ : ndarray of shape (p,) or None
+        The chosen candidate's losses on rows held out. With a single domain nothing is held out:
+        then this and what follows is None, but for `n_fits_`.
+    agnostic_loss_ : float or None
+        max_{λ∈Λ} Σ_k λ_k L_k of them.
+    certificate_ : Certificate or None
+        Upper: `agnostic_loss_`. Lower: what no random draw among the candidates can beat, on the
+        same rows held out. It says nothing of models that were not fitted, or of new rows.
+    frontier_ : Frontier or None
+        The losses of all candidates, on rows fitted and on rows held out.
+    cv_results_ : dict or None
+        Columns for pandas.DataFrame: param_robustness, worst_test_loss, se_test_loss,
+        pooled_test_loss, gain and se_gain over the ordinary model, test_loss_<domain> and
+        mixture_<domain>.
+    best_index_ : int or None
+        The place of the chosen candidate; 0 is the ordinary model.
+    n_fits_ : int
+        How often the estimator was fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import HistGradientBoostingClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> region = np.repeat(["city", "rural"], [1800, 200])
+    >>> X = rng.normal(size=(2000, 2))
+    >>> y = np.where(region == "city", X[:, 0], X[:, 1]) + 0.5 * rng.normal(size=2000) > 0
+    >>> trees = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=7)
+    >>> model = AgnosticEnsemble(trees).fit(X, y, domains=region)
+    >>> model.cv_results_["test_loss_rural"][[0, model.best_index_]].round(2), model.n_fits_
+    (array([0.94, 0.63]), 16)
+    """
+
+    estimator_: Any
+    estimators_: list[Any]
+    classes_: NDArray[Any]
+    domain_names_: NDArray[Any]
+    mixture_: Array
+    domain_losses_: Array | None
+    agnostic_loss_: float | None
+    certificate_: Certificate | None
+    frontier_: Frontier | None
+    cv_results_: dict[str, Any] | None
+    best_index_: int | None
+    n_fits_: int
+    __metadata_request__fit = {"domains": True}  # noqa: RUF012 - scikit-learn's way to say it
+
+    def __init__(
+        self,
+        estimator: Any,
+        mixtures: Mixtures = None,
+        robustness: Iterable[float] = (0.5, 1.0),
+        rule: str = "guard",
+        cv: Any = 3,
+        *,
+        n_steps: int = 2,
+        loss: str | RowLoss = "auto",
+        combine: str = "single",
+        random_state: Any = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.estimator = estimator
+        self.mixtures = mixtures
+        self.robustness = robustness
+        self.rule = rule
+        self.cv = cv
+        self.n_steps = n_steps
+        self.loss = loss
+        self.combine = combine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: Any, domains: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Try mixtures, choose by rows held out, and fit all rows with the choice.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The features, as the estimator takes them.
+        y : array-like of shape (n,)
+            What to learn.
+        domains : array-like of shape (n,) or (n, p), or None
+            Labels, or memberships when a row may be in several domains; None is one domain,
+            ordinary training.
+        sample_weight : array-like of shape (n,) or None
+            Weights ≥ 0 of the rows; None is 1.
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        cross = self._read(X, y, domains, sample_weight)
+        self.domain_names_ = cross.rows.names
+        if len(self.domain_names_) == 1:
+            return self._keep_ordinary(cross)
+        sizes = cross.rows.sizes()
+        reference = sizes / sizes.sum()
+        target = target_mixtures(self.mixtures, None, sizes, self.domain_names_)
+        path = mixture_path(
+            cross, target, reference, sorted(self.robustness), self.n_steps, self._report
+        )
+        held = self._held_out(cross, path, target, reference)
+        self._keep(held, path, held.choose(self.rule))
+        return self._fit_choice(cross, path)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of every row, or its value, (n,)."""
+        X = self._checked(X)
+        if self.estimator_ is not None:
+            return np.asarray(self.estimator_.predict(X))
+        if not _classifies(self):
+            return self._mean(X, None)
+        return np.asarray(self.classes_[self._mean(X, self.classes_).argmax(axis=1)])
+
+    @available_if(_classifies)
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, (n, K)."""
+        X = self._checked(X)
+        return self._mean(X, self.classes_)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """The share of rows whose class is right, or R².
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The features.
+        y : array-like of shape (n,)
+            The truth.
+        sample_weight : array-like of shape (n,) or None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        metric = accuracy_score if _classifies(self) else r2_score
+        return float(metric(y, self.predict(X), sample_weight=sample_weight))
+
+    def _checked(self, X: Any) -> Any:
+        """X, with the columns that were fitted."""
+        check_is_fitted(self)
+        (X,) = indexable(X)
+        if np.ndim(X) != 1:  # of one row without brackets the estimator says what to do
+            validate_data(self, X, reset=False, skip_check_array=True)
+        return X
+
+    def _mean(self, X: Any, classes: NDArray[Any] | None) -> Array:
+        """The mean of what the models say."""
+        return np.mean([predictions(model, X, classes) for model in self.estimators_], axis=0)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        weight_argument(self.estimator)
+        if _classifies(self) and not hasattr(self.estimator, "predict_proba"):
+            raise InputError(
+                "estimator",
+                f"is {type(self.estimator).__name__}(...), a classifier without predict_proba",
+                "wrap it in CalibratedClassifierCV, or give another",
+            )
+        for t in self.robustness:
+            finite_number("robustness", t, "give numbers in (0, 1]", lambda x: 0 < x <= 1)
+        if isinstance(self.cv, Integral) and self.cv < 2:
+            raise InputError("cv", f"is {self.cv!r}", "give 2 folds or more")
+        if not isinstance(self.n_steps, Integral) or self.n_steps < 1:
+            raise InputError("n_steps", f"is {self.n_steps!r}", "give a whole number ≥ 1")
+        if self.combine not in ("single", "average"):
+            raise InputError("combine", f"is {self.combine!r}", "give 'single' or 'average'")
+        if self.loss != "auto" and not callable(self.loss):
+            fix = "give 'auto' or a function of y and predictions"
+            raise InputError("loss", f"is {self.loss!r}", fix)
+
+    def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> CrossFit:
+        """X is for the estimator to judge; all else is checked here."""
+        (X,) = indexable(X)  # as scikit-learn does it before folds: sparse ones to rows, and so on
+        validate_data(self, X, skip_check_array=True)
+        n = _num_samples(X)
+        y = self._targets(y, n)
+        rows = self._rows(y, n, domains, sample_weight)
+        splits = [] if len(rows.names) == 1 else self._splits(rows)
+        return CrossFit(self.estimator, X, y, rows, splits, self._loss(n))
+
+    def _targets(self, y: Any, n: int) -> NDArray[Any]:
+        if y is None:
+            fix = "requires y to be passed, but the target y is None"  # scikit-learn's own words
+            raise InputError(type(self).__name__, fix, "give the targets")
+        column: NDArray[Any] = column_or_1d(y, warn=True)
+        if len(column) != n:
+            found = f"has {len(column)} entries, and X {n} rows"
+            raise InputError("y", found, "give one for every row")
+        kind = None if _classifies(self) else "numeric"
+        options: dict[str, Any] = {"ensure_2d": False, "input_name": "y", "dtype": kind}
+        column = check_array(column, estimator=self, **options)
+        if _classifies(self):
+            check_classification_targets(column)
+        return column
+
+    def _rows(self, y: NDArray[Any], n: int, domains: Any, sample_weight: ArrayLike | None) -> Rows:
+        names, members = domains_of(domains, n)
+        weight = None if sample_weight is None else weights(sample_weight, n)
+        inside = members.inside()
+        if not inside.all():  # a row in no domain does not count
+            weight = inside.astype(np.float64) if weight is None else inside * weight
+        if not _classifies(self):
+            numbers = np.asarray(y, dtype=np.float64)
+            return Rows(None, numbers, None, members, names, weight, SquaredError())
+        self.classes_, codes = encode("y", y, n)
+        if len(self.classes_) < 2:
+            found = f"has only one class, {self.classes_.tolist()[0]!r}"
+            raise InputError("y", found, "give two or more")
+        return Rows(None, codes, self.classes_, members, names, weight, CrossEntropy())
+
+    def _splits(self, rows: Rows) -> list[Split]:
+        """Folds that have rows of every domain, to fit and to judge on."""
+        rows.check_classes(ALL, "the data")
+        splits = self._dealt(rows) if isinstance(self.cv, Integral) else self._given(rows)
+        for number, (part, held) in enumerate(splits, start=1):
+            rows.check_domains(part, f"the training part of fold {number}")
+            rows.check_domains(held, f"fold {number}")
+        return splits
+
+    def _dealt(self, rows: Rows) -> list[Split]:
+        few = rows.domains.counts(len(rows.names))
+        if few.min() < self.cv:
+            name = rows.names.tolist()[int(few.argmin())]
+            found = f"has {few.min()} rows of {name!r}, fewer than the {self.cv} folds of cv"
+            raise InputError("domains", found, "merge the domain with another, or lower cv")
+        return list(deal(sorted_rows(rows, check_random_state(self.random_state)), self.cv))
+
+    def _given(self, rows: Rows) -> list[Split]:
+        """Of a splitter, or pairs (train, test)."""
+        splits = list(check_cv(self.cv).split(np.zeros(len(rows)), rows.y))
+        held = np.sort(np.concatenate([test for _, test in splits]))
+        if not np.array_equal(held, np.arange(len(rows))):
+            raise InputError("cv", "does not hold out every row once", "give folds that do")
+        return splits
+
+    def _loss(self, n: int) -> RowLoss:
+        if callable(self.loss):
+            return self.loss
+        return partial(log_loss_of, floor=1 / n) if _classifies(self) else squared_error
+
+    # -- choosing --------------------------------------------------------------------------------
+
+    def _held_out(
+        self, cross: CrossFit, path: Sequence[Step], target: Any, reference: Array
+    ) -> HeldOut:
+        """The losses of the candidates on rows that their models have not seen."""
+        said = [step.found.held_out for step in path]
+        if self.combine == "average":
+            said = [np.mean(said[: j + 1], axis=0) for j in range(len(said))]
+        losses = np.array([cross.losses(each) for each in said])
+        rows = cross.rows
+        _, average = rows.domains.shares(len(rows.names), rows.weight)
+        return HeldOut(losses, average, target, np.zeros(len(rows.names)), reference)
+
+    def _keep(self, held: HeldOut, path: Sequence[Step], chosen: int) -> None:
+        """What is known of the choice and of all candidates."""
+        lower = game_value(held.domain_losses, held.mixtures).lower
+        upper = float(held.value[chosen])
+        self.best_index_ = chosen
+        self.domain_losses_ = held.domain_losses[chosen]
+        self.agnostic_loss_ = upper
+        self.certificate_ = Certificate(upper, min(lower, upper))  # lower ≤ upper but for rounding
+        self.frontier_ = self._frontier(held, path, chosen)
+        self.cv_results_ = _columns(held, path, self.domain_names_)
+
+    def _frontier(self, held: HeldOut, path: Sequence[Step], chosen: int) -> Frontier:
+        fitted = np.array([step.found.fitted for step in path])
+        places = range(len(path))
+        errors = (
+            np.array([held.error(c, lam) for c, lam in zip(places, mixtures, strict=True)])
+            for mixtures in (held.worst, [held.reference] * len(path))
+        )
+        return Frontier(
+            np.array([step.robustness for step in path]),
+            np.full(len(path), np.nan),
+            self.domain_names_,
+            (),
+            frontier_losses(fitted, held.mixtures, held.offsets, held.reference),
+            FrontierLosses(held.domain_losses, held.value, held.pooled, *errors),
+            chosen,
+        )
+
+    # -- fitting ---------------------------------------------------------------------------------
+
+    def _keep_ordinary(self, cross: CrossFit) -> Self:
+        """One domain: the estimator as it is."""
+        for name in ("domain_losses", "agnostic_loss", "certificate", "frontier", "cv_results"):
+            setattr(self, f"{name}_", None)
+        self.best_index_ = None
+        self.mixture_ = np.ones(1)
+        self.estimators_ = [cross.fit(None)]
+        self.estimator_, self.n_fits_ = self.estimators_[0], 1
+        return self
+
+    def _fit_choice(self, cross: CrossFit, path: Sequence[Step]) -> Self:
+        """All rows, with the weights of the mixture chosen, or of all up to it."""
+        chosen = self.best_index_ or 0
+        first = 0 if self.combine == "average" else chosen
+        mixtures = [None if j == 0 else path[j].mixture for j in range(first, chosen + 1)]
+        self.estimators_ = [cross.fit(mixture) for mixture in mixtures]
+        self.estimator_ = self.estimators_[0] if len(self.estimators_) == 1 else None
+        self.mixture_ = np.mean([step.mixture for step in path[first : chosen + 1]], axis=0)
+        self.n_fits_ = len(path) * len(cross.splits) + len(self.estimators_)
+        if chosen == 0:
+            message = (
+                "no weights of the domains made the model better for the worst mixture on rows "
+                "held out, beyond chance: the ordinary model is kept (frontier_ shows the others)"
+            )
+            warnings.warn(message, NothingGained, stacklevel=3)
+        return self
+
+    def _report(self, step: Step) -> None:
+        if self.verbose:
+            names, shares = self.domain_names_.tolist(), step.mixture.round(3).tolist()
+            print(f"t = {step.robustness:g}: {dict(zip(names, shares, strict=True))}")
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = copy.deepcopy(inner.classifier_tags)
+        tags.regressor_tags = copy.deepcopy(inner.regressor_tags)
+        tags.input_tags = copy.deepcopy(inner.input_tags)
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.multi_label = False
+        tags.non_deterministic = inner.non_deterministic
+        tags.target_tags.required = True
+        return tags
+
+
+def _columns(held: HeldOut, path: Sequence[Step], names: NDArray[Any]) -> dict[str, Any]:
+    """`cv_results_`: one row for each candidate."""
+    places = range(len(path))
+    gain, error = np.array([held.gain(c) for c in places]).T
+    losses, mixtures = held.domain_losses, np.array([step.mixture for step in path])
+    return {
+        "param_robustness": np.array([step.robustness for step in path]),
+        "worst_test_loss": held.value,
+        "se_test_loss": np.array([held.error(c, held.worst[c]) for c in places]),
+        "pooled_test_loss": held.pooled,
+        "gain": gain,
+        "se_gain": error,
+        **{f"test_loss_{name}": losses[:, k] for k, name in enumerate(names.tolist())},
+        **{f"mixture_{name}": mixtures[:, k] for k, name in enumerate(names.tolist())},
+    }
