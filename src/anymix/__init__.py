@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from anymix.estimators import (
         AgnosticClassifier,
         AgnosticClassifierCV,
-        AgnosticEnsemble,
         AgnosticRegressor,
         AgnosticRegressorCV,
         agnostic_scorer,
+    )
+    from anymix.estimators import (
+        AgnosticEnsemble as AgnosticEnsemble,
     )
     from anymix.mixtures import (
         Adversary,
@@ -75,7 +77,6 @@ __all__ = [
     "Adversary",
     "AgnosticClassifier",
     "AgnosticClassifierCV",
-    "AgnosticEnsemble",
     "AgnosticRegressor",
     "AgnosticRegressorCV",
     "Box",
@@ -115,4 +116,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    return sorted({*globals(), *_PLACE, *_MODULES})

@@ -16,7 +16,6 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -44,7 +43,7 @@ def two_regions(seed: int = 0, n: int = 1000) -> tuple[Array, NDArray[Any], NDAr
     """What matters in the small region is another feature than in the large one."""
     rng = np.random.default_rng(seed)
     region = np.where(rng.random(n) < 0.12, "rural", "city")
-    X = rng.normal(size=(n, 3))
+    X = rng.normal(size=(n, 3)).round(1)  # few values: boosted trees then bin weighted rows fast
     x = np.where(region == "city", X[:, 0], X[:, 1])
     return X, np.where(x + 0.4 * rng.normal(size=n) > 0, "yes", "no"), region
 
@@ -54,6 +53,12 @@ def no_regions(seed: int = 0, n: int = 600) -> tuple[Array, NDArray[Any], NDArra
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
     return X, X[:, 0] + rng.normal(size=n) > 0, rng.choice(["a", "b", "c"], size=n)
+
+
+def loss_of(model: Any, X: Array, y: NDArray[Any]) -> Array:
+    """The log loss of each row."""
+    said = model.predict_proba(X)
+    return np.asarray(-np.log(np.where(y == "yes", said[:, 1], said[:, 0])))
 
 
 def quiet(model: Any, *data: Any, **options: Any) -> Any:
@@ -68,13 +73,15 @@ def quiet(model: Any, *data: Any, **options: Any) -> Any:
 class InTwoDomains(ax.AgnosticEnsemble):
     """Every other row is in another domain, so that scikit-learn's checks see the whole fit."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any, sample_weight: Any = None
+    ) -> Self:
         n = len(np.asarray(y)) if y is not None else 2
         with warnings.catch_warnings(action="ignore", category=NothingGained):
             return super().fit(X, y, np.arange(n) % 2, sample_weight)
 
 
-FEW = {"cv": 2, "n_steps": 1, "robustness": (1.0,)}
+FEW: dict[str, Any] = {"cv": 2, "n_steps": 1, "robustness": (1.0,)}
 
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
@@ -143,12 +150,13 @@ def test_domains_arrive_by_metadata_routing() -> None:
 # -- what the estimator gets ---------------------------------------------------------------------
 
 
-class Remembers(LogisticRegression):
+class Remembers(LogisticRegression):  # type: ignore[misc]
     """Keeps the weights of its last fit."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self.weights_ = sample_weight
-        return super().fit(X, y, sample_weight=sample_weight)
+        super().fit(X, y, sample_weight=sample_weight)
+        return self
 
 
 def test_rows_have_the_weights_of_the_mixture() -> None:
@@ -228,13 +236,12 @@ def test_a_small_region_that_differs_gains_on_new_rows() -> None:
     X, y, region = two_regions(n=700)
     X_new, y_new, region_new = two_regions(seed=1, n=4000)
     rural = region_new == "rural"
-    plain = boosted().fit(X, y)
-    before = log_loss(y_new[rural], plain.predict_proba(X_new[rural]))
+    before = loss_of(boosted().fit(X, y), X_new[rural], y_new[rural])
     for combine in ("single", "average"):
         model = ax.AgnosticEnsemble(boosted(), combine=combine).fit(X, y, domains=region)
-        after = log_loss(y_new[rural], model.predict_proba(X_new[rural]))
+        gain = before - loss_of(model, X_new[rural], y_new[rural])
         assert model.best_index_ > 0
-        assert after < before - 0.1
+        assert gain.mean() > 4 * gain.std() / np.sqrt(len(gain))
         assert model.mixture_[1] > 0.15
 
 
@@ -270,6 +277,7 @@ def test_an_average_is_that_of_models_of_all_mixtures_up_to_the_chosen_one() -> 
     model = ax.AgnosticEnsemble(Remembers(), combine="average").fit(X, y, domains=region)
     assert len(model.estimators_) == model.best_index_ + 1 > 1
     assert model.estimators_[0].weights_ is None
+    assert all(len(m.weights_) == len(y) for m in model.estimators_[1:])
     mean = np.mean([m.predict_proba(X) for m in model.estimators_], axis=0)
     assert np.allclose(model.predict_proba(X), mean)
     assert np.array_equal(model.predict(X), np.array(["no", "yes"])[mean.argmax(axis=1)])
@@ -286,7 +294,7 @@ def test_the_gap_is_that_of_a_linear_program_over_the_candidates(combine: str) -
     model = quiet(ax.AgnosticEnsemble(tree(), combine=combine), X, y, domains=domains)
     L = model.frontier_.held_out.domains  # (C, p)
     C, p = L.shape
-    found = linprog(  # max v with v ≤ Σ_k λ_k L_ck
+    found: Any = linprog(  # max v with v ≤ Σ_k λ_k L_ck
         np.append(np.zeros(p), -1.0),
         A_ub=np.hstack([-L, np.ones((C, 1))]),
         b_ub=np.zeros(C),

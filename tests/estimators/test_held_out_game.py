@@ -24,7 +24,7 @@ tables = st.tuples(st.integers(1, 6), st.integers(2, 5), st.integers(0, 10**6)).
 def value_by_the_mixtures(L: Array, lower: Array, upper: Array) -> float:
     """max_{λ,v} v with v ≤ Σ_k λ_k L_ck for every c: the other side's linear program."""
     C, p = L.shape
-    found = linprog(
+    found: Any = linprog(
         np.append(np.zeros(p), -1.0),
         A_ub=np.hstack([-L, np.ones((C, 1))]),
         b_ub=np.zeros(C),

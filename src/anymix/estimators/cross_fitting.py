@@ -79,7 +79,7 @@ def log_loss_of(codes: NDArray[Any], probabilities: Array, floor: float) -> Arra
     array([0.  , 4.61])
     """
     said = probabilities[np.arange(len(codes)), codes]
-    return -np.log(np.clip(said, floor, 1.0))
+    return np.asarray(-np.log(np.clip(said, floor, 1.0)))
 
 
 def squared_error(y: Array, values: Array) -> Array:
@@ -160,16 +160,14 @@ class CrossFit:
 
     def judge(self, mixture: Array | None) -> OutOfFold:
         """Fit every fold as `fit` would, and predict the rows that it leaves out."""
-        held: Any = None
-        fitted = np.zeros(len(self.rows.names))
+        said, fitted = [], np.zeros(len(self.rows.names))
         for part, left_out in self.splits:
             model = self.fit(mixture, part)
-            said = self.predict(model, self._take(left_out))
-            held = np.empty((len(self.rows), *said.shape[1:])) if held is None else held
-            held[left_out] = said
+            said.append(self.predict(model, self._take(left_out)))
             losses = self.loss(self.rows.y[part], self.predict(model, self._take(part)))
             fitted += self._average(part) @ losses / len(self.splits)
-        return OutOfFold(held, fitted)
+        back = np.argsort(np.concatenate([left_out for _, left_out in self.splits]))
+        return OutOfFold(np.concatenate(said)[back], fitted)
 
     def losses(self, predicted: Array) -> Array:
         """The loss of each row, (n,)."""
@@ -179,11 +177,12 @@ class CrossFit:
         """c_i of the rows of a part."""
         weight = None if self.rows.weight is None else self.rows.weight[part]
         sizes, average = self.rows.domains.take(part).shares(len(self.rows.names), weight)
-        return np.asarray(average.T @ mixture) * sizes.sum()
+        return np.asarray(sizes.sum() * (average.T @ mixture))
 
     def _average(self, part: Any) -> sparse.csc_array:
         weight = None if self.rows.weight is None else self.rows.weight[part]
-        return self.rows.domains.take(part).shares(len(self.rows.names), weight)[1]
+        _, average = self.rows.domains.take(part).shares(len(self.rows.names), weight)
+        return average
 
     def _take(self, part: Any) -> Any:
         return self.X if isinstance(part, slice) and part == ALL else _safe_indexing(self.X, part)

@@ -10,6 +10,7 @@ do better.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +24,7 @@ Array = NDArray[np.float64]
 __all__ = ["GameValue", "game_value"]
 
 TOLERANCE = 1e-7  # of the largest loss: far below what rows held out can tell
-EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+EXACT: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 MOST_ROUNDS = 100
 
 
@@ -94,7 +95,7 @@ def _against(L: Array, known: Array, mixtures: MixtureSet) -> GameValue:
     """min_{q,v} v with Σ_c q_c (Lλ)_c ≤ v for the S known λ; its multipliers mix these to one."""
     payoff = known @ L.T  # (S, C)
     S, C = payoff.shape
-    found = linprog(
+    found: Any = linprog(
         np.append(np.zeros(C), 1.0),
         A_ub=np.hstack([payoff, -np.ones((S, 1))]),
         b_ub=np.zeros(S),
