@@ -185,6 +185,14 @@ def test_weights_reach_the_last_step_of_a_pipeline(nested: bool) -> None:
     assert found.weights_[region == "rural"].mean() > found.weights_[region == "city"].mean()
 
 
+def test_a_search_hands_the_weights_on() -> None:
+    X, y, region = two_regions()
+    search = GridSearchCV(Remembers(), {"C": [0.1, 1.0]}, cv=2)
+    model = quiet(ax.AgnosticEnsemble(search, rule="min", **FEW), X, y, domains=region)
+    weight = model.estimator_.best_estimator_.weights_
+    assert weight[region == "rural"].mean() > weight[region == "city"].mean()
+
+
 def test_frames_with_categories_and_missing_values() -> None:
     X, y, region = two_regions(n=300)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
@@ -363,6 +371,7 @@ def test_verbose_says_each_mixture(capsys: pytest.CaptureFixture[str]) -> None:
         (make_pipeline(StandardScaler(), KNeighborsClassifier()), {}, "takes no sample_weight"),
         ("trees", {}, "which has no fit; give a scikit-learn estimator"),
         (tree(), {"robustness": (0.0,)}, r"robustness is 0.0; give numbers in \(0, 1\]"),
+        (tree(), {"mixtures": ax.Simplex(3)}, "mixtures is for 3 domains, and here are 2"),
         (tree(), {"cv": 1}, "cv is 1; give 2 folds or more"),
         (tree(), {"n_steps": 0}, "n_steps is 0"),
         (tree(), {"combine": "vote"}, "combine is 'vote'; give 'single' or 'average'"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
@@ -18,13 +18,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.model_selection import check_cv
-from sklearn.utils import check_array, check_random_state, get_tags, indexable
+from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from anymix.errors import InputError, finite_number
+from anymix.estimators.ascent import Step, mixture_path
 from anymix.estimators.cross_fitting import (
     CrossFit,
     RowLoss,
@@ -33,18 +32,12 @@ from anymix.estimators.cross_fitting import (
     squared_error,
     weight_argument,
 )
-from anymix.estimators.guarding import HeldOut, NothingGained
+from anymix.estimators.guarding import RULES, HeldOut, NothingGained
 from anymix.estimators.held_out_game import game_value
-from anymix.estimators.mixture_path import Step, mixture_path
+from anymix.estimators.held_out_results import columns_of, frontier_of
+from anymix.estimators.light_reading import folds_of, rows_without_features, targets_of
 from anymix.mixtures.choosing import Mixtures, target_mixtures
-from anymix.problem.arrays import weights
-from anymix.problem.dealing import Split, deal, sorted_rows
-from anymix.problem.entries import encode
-from anymix.problem.losses import CrossEntropy, SquaredError
-from anymix.problem.membership import domains_of
-from anymix.problem.rows import ALL, Rows
 from anymix.solvers.certificates import Certificate
-from anymix.solvers.frontier import Frontier, FrontierLosses, frontier_losses
 
 Array = NDArray[np.float64]
 
@@ -124,7 +117,8 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         Upper: `agnostic_loss_`. Lower: what no random draw among the candidates can beat, on the
         same rows held out. It says nothing of models that were not fitted, or of new rows.
     frontier_ : Frontier or None
-        The losses of all candidates, on rows fitted and on rows held out.
+        The losses of all candidates on rows held out, and on the rows fitted those of the model
+        of each mixture alone.
     cv_results_ : dict or None
         Columns for pandas.DataFrame: param_robustness, worst_test_loss, se_test_loss,
         pooled_test_loss, gain and se_gain over the ordinary model, test_loss_<domain> and
@@ -166,7 +160,7 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         self,
         estimator: Any,
         mixtures: Mixtures = None,
-        robustness: Iterable[float] = (0.5, 1.0),
+        robustness: Sequence[float] = (0.5, 1.0),
         rule: str = "guard",
         cv: Any = 3,
         *,
@@ -216,6 +210,11 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         sizes = cross.rows.sizes()
         reference = sizes / sizes.sum()
         target = target_mixtures(self.mixtures, None, sizes, self.domain_names_)
+        if target.n_domains != len(sizes):
+            found = f"is for {target.n_domains} domains, and here are {len(sizes)}"
+            raise InputError(
+                "mixtures", found, "give a set for these, or a function of their sizes"
+            )
         path = mixture_path(
             cross, target, reference, sorted(self.robustness), self.n_steps, self._report
         )
@@ -283,6 +282,8 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
             )
         for t in self.robustness:
             finite_number("robustness", t, "give numbers in (0, 1]", lambda x: 0 < x <= 1)
+        if self.rule not in RULES:  # before all the fits, not after
+            raise InputError("rule", f"is {self.rule!r}", "give 'guard', 'min' or '1se'")
         if isinstance(self.cv, Integral) and self.cv < 2:
             raise InputError("cv", f"is {self.cv!r}", "give 2 folds or more")
         if not isinstance(self.n_steps, Integral) or self.n_steps < 1:
@@ -297,66 +298,13 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         """X is for the estimator to judge; all else is checked here."""
         (X,) = indexable(X)  # as scikit-learn does it before folds: sparse ones to rows, and so on
         validate_data(self, X, skip_check_array=True)
-        n = _num_samples(X)
-        y = self._targets(y, n)
-        rows = self._rows(y, n, domains, sample_weight)
-        splits = [] if len(rows.names) == 1 else self._splits(rows)
-        return CrossFit(self.estimator, X, y, rows, splits, self._loss(n))
-
-    def _targets(self, y: Any, n: int) -> NDArray[Any]:
-        if y is None:
-            fix = "requires y to be passed, but the target y is None"  # scikit-learn's own words
-            raise InputError(type(self).__name__, fix, "give the targets")
-        column: NDArray[Any] = column_or_1d(y, warn=True)
-        if len(column) != n:
-            found = f"has {len(column)} entries, and X {n} rows"
-            raise InputError("y", found, "give one for every row")
-        kind = None if _classifies(self) else "numeric"
-        options: dict[str, Any] = {"ensure_2d": False, "input_name": "y", "dtype": kind}
-        column = check_array(column, estimator=self, **options)
-        if _classifies(self):
-            check_classification_targets(column)
-        return column
-
-    def _rows(self, y: NDArray[Any], n: int, domains: Any, sample_weight: ArrayLike | None) -> Rows:
-        names, members = domains_of(domains, n)
-        weight = None if sample_weight is None else weights(sample_weight, n)
-        inside = members.inside()
-        if not inside.all():  # a row in no domain does not count
-            weight = inside.astype(np.float64) if weight is None else inside * weight
-        if not _classifies(self):
-            numbers = np.asarray(y, dtype=np.float64)
-            return Rows(None, numbers, None, members, names, weight, SquaredError())
-        self.classes_, codes = encode("y", y, n)
-        if len(self.classes_) < 2:
-            found = f"has only one class, {self.classes_.tolist()[0]!r}"
-            raise InputError("y", found, "give two or more")
-        return Rows(None, codes, self.classes_, members, names, weight, CrossEntropy())
-
-    def _splits(self, rows: Rows) -> list[Split]:
-        """Folds that have rows of every domain, to fit and to judge on."""
-        rows.check_classes(ALL, "the data")
-        splits = self._dealt(rows) if isinstance(self.cv, Integral) else self._given(rows)
-        for number, (part, held) in enumerate(splits, start=1):
-            rows.check_domains(part, f"the training part of fold {number}")
-            rows.check_domains(held, f"fold {number}")
-        return splits
-
-    def _dealt(self, rows: Rows) -> list[Split]:
-        few = rows.domains.counts(len(rows.names))
-        if few.min() < self.cv:
-            name = rows.names.tolist()[int(few.argmin())]
-            found = f"has {few.min()} rows of {name!r}, fewer than the {self.cv} folds of cv"
-            raise InputError("domains", found, "merge the domain with another, or lower cv")
-        return list(deal(sorted_rows(rows, check_random_state(self.random_state)), self.cv))
-
-    def _given(self, rows: Rows) -> list[Split]:
-        """Of a splitter, or pairs (train, test)."""
-        splits = list(check_cv(self.cv).split(np.zeros(len(rows)), rows.y))
-        held = np.sort(np.concatenate([test for _, test in splits]))
-        if not np.array_equal(held, np.arange(len(rows))):
-            raise InputError("cv", "does not hold out every row once", "give folds that do")
-        return splits
+        y = targets_of(self, y, _num_samples(X))
+        rows = rows_without_features(y, _classifies(self), domains, sample_weight)
+        if rows.classes is not None:
+            self.classes_ = rows.classes
+        alone = len(rows.names) == 1
+        splits = [] if alone else folds_of(rows, self.cv, self.random_state)
+        return CrossFit(self.estimator, X, y, rows, splits, self._loss(len(rows)))
 
     def _loss(self, n: int) -> RowLoss:
         if callable(self.loss):
@@ -385,25 +333,8 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         self.domain_losses_ = held.domain_losses[chosen]
         self.agnostic_loss_ = upper
         self.certificate_ = Certificate(upper, min(lower, upper))  # lower ≤ upper but for rounding
-        self.frontier_ = self._frontier(held, path, chosen)
-        self.cv_results_ = _columns(held, path, self.domain_names_)
-
-    def _frontier(self, held: HeldOut, path: Sequence[Step], chosen: int) -> Frontier:
-        fitted = np.array([step.found.fitted for step in path])
-        places = range(len(path))
-        errors = (
-            np.array([held.error(c, lam) for c, lam in zip(places, mixtures, strict=True)])
-            for mixtures in (held.worst, [held.reference] * len(path))
-        )
-        return Frontier(
-            np.array([step.robustness for step in path]),
-            np.full(len(path), np.nan),
-            self.domain_names_,
-            (),
-            frontier_losses(fitted, held.mixtures, held.offsets, held.reference),
-            FrontierLosses(held.domain_losses, held.value, held.pooled, *errors),
-            chosen,
-        )
+        self.frontier_ = frontier_of(held, path, self.domain_names_, chosen)
+        self.cv_results_ = columns_of(held, path, self.domain_names_)
 
     # -- fitting ---------------------------------------------------------------------------------
 
@@ -445,20 +376,3 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         tags.non_deterministic = inner.non_deterministic
         tags.target_tags.required = True
         return tags
-
-
-def _columns(held: HeldOut, path: Sequence[Step], names: NDArray[Any]) -> dict[str, Any]:
-    """`cv_results_`: one row for each candidate."""
-    places = range(len(path))
-    gain, error = np.array([held.gain(c) for c in places]).T
-    losses, mixtures = held.domain_losses, np.array([step.mixture for step in path])
-    return {
-        "param_robustness": np.array([step.robustness for step in path]),
-        "worst_test_loss": held.value,
-        "se_test_loss": np.array([held.error(c, held.worst[c]) for c in places]),
-        "pooled_test_loss": held.pooled,
-        "gain": gain,
-        "se_gain": error,
-        **{f"test_loss_{name}": losses[:, k] for k, name in enumerate(names.tolist())},
-        **{f"mixture_{name}": mixtures[:, k] for k, name in enumerate(names.tolist())},
-    }
