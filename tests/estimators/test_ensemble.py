@@ -321,6 +321,7 @@ def test_the_gap_is_that_of_a_linear_program_over_the_candidates(combine: str) -
         L = model.frontier_.held_out.domains  # (C, p)
         certificate = model.certificate_
         assert certificate.upper == model.agnostic_loss_
+        assert f"no draw among the {len(L)} candidates" in str(certificate)
         assert certificate.upper == pytest.approx(L[model.best_index_].max())
         assert certificate.lower == pytest.approx(value_of_the_game(L), abs=1e-6)
         mixing_helps += L.max(axis=1).min() - certificate.lower > 1e-3

@@ -33,11 +33,10 @@ from anymix.estimators.cross_fitting import (
     weight_argument,
 )
 from anymix.estimators.guarding import RULES, HeldOut, NothingGained
-from anymix.estimators.held_out_game import game_value
+from anymix.estimators.held_out_game import HeldOutCertificate, game_value
 from anymix.estimators.held_out_results import columns_of, frontier_of
 from anymix.estimators.light_reading import folds_of, rows_without_features, targets_of
 from anymix.mixtures.choosing import Mixtures, target_mixtures
-from anymix.solvers.certificates import Certificate
 
 Array = NDArray[np.float64]
 
@@ -113,7 +112,7 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         then this and what follows is None, but for `n_fits_`.
     agnostic_loss_ : float or None
         max_{λ∈Λ} Σ_k λ_k L_k of them.
-    certificate_ : Certificate or None
+    certificate_ : HeldOutCertificate or None
         Upper: `agnostic_loss_`. Lower: what no random draw among the candidates can beat, on the
         same rows held out. It says nothing of models that were not fitted, or of new rows.
     frontier_ : Frontier or None
@@ -332,7 +331,8 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         self.best_index_ = chosen
         self.domain_losses_ = held.domain_losses[chosen]
         self.agnostic_loss_ = upper
-        self.certificate_ = Certificate(upper, min(lower, upper))  # lower ≤ upper but for rounding
+        lower = min(lower, upper)  # so it is, but for rounding
+        self.certificate_ = HeldOutCertificate(upper, lower, len(path))
         self.frontier_ = frontier_of(held, path, self.domain_names_, chosen)
         self.cv_results_ = columns_of(held, path, self.domain_names_)
 

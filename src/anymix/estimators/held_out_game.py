@@ -18,10 +18,11 @@ from scipy.optimize import linprog
 
 from anymix.errors import InputError
 from anymix.mixtures import MixtureSet
+from anymix.solvers.certificates import Certificate
 
 Array = NDArray[np.float64]
 
-__all__ = ["GameValue", "game_value"]
+__all__ = ["GameValue", "HeldOutCertificate", "game_value"]
 
 TOLERANCE = 1e-7  # of the largest loss: far below what rows held out can tell
 EXACT: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -48,6 +49,36 @@ class GameValue:
     mixture: Array
     upper: float
     lower: float
+
+
+@dataclass(frozen=True)
+class HeldOutCertificate(Certificate):
+    """What a candidate reaches on rows held out, and what no draw among the candidates can beat.
+
+    Unlike the certificates of solvers it knows nothing of models that were not fitted.
+
+    Parameters
+    ----------
+    upper : float
+        The candidate's loss on its worst mixture.
+    lower : float
+        The value of the game of all candidates.
+    n_candidates : int
+        How many there are.
+
+    Examples
+    --------
+    >>> print(HeldOutCertificate(upper=0.64, lower=0.62, n_candidates=5))
+    worst mixture 0.64 on rows held out, no draw among the 5 candidates below 0.62 (gap 2.0e-02)
+    """
+
+    n_candidates: int
+
+    def __str__(self) -> str:
+        return (
+            f"worst mixture {self.upper:.6g} on rows held out, no draw among the "
+            f"{self.n_candidates} candidates below {self.lower:.6g} (gap {self.gap:.1e})"
+        )
 
 
 def game_value(losses: ArrayLike, mixtures: MixtureSet) -> GameValue:
