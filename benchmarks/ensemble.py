@@ -135,7 +135,8 @@ METHODS: dict[str, Any] = {
     "plain": plain,
     "plain, five averaged": bagged,
     "balanced weights": balanced,
-    "AgnosticEnsemble": agnostic("single"),
+    "AgnosticEnsemble": agnostic("auto"),
+    'AgnosticEnsemble(combine="single")': agnostic("single"),
     'AgnosticEnsemble(combine="average")': agnostic("average"),
     "fairlearn": fairlearn,
 }

@@ -88,13 +88,8 @@ FEW: dict[str, Any] = {"cv": 2, "n_steps": 1, "robustness": (1.0,)}
     [
         ax.AgnosticEnsemble(LogisticRegression()),
         ax.AgnosticEnsemble(Ridge()),
-        InTwoDomains(
-            DecisionTreeClassifier(max_depth=3, random_state=0),
-            combine="average",
-            rule="min",
-            **FEW,
-        ),
-        InTwoDomains(DecisionTreeRegressor(max_depth=3, random_state=0), **FEW),
+        InTwoDomains(DecisionTreeClassifier(max_depth=3, random_state=0), rule="min", **FEW),
+        InTwoDomains(DecisionTreeRegressor(max_depth=3, random_state=0), combine="single", **FEW),
     ]
 )
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
@@ -144,7 +139,7 @@ def test_domains_arrive_by_metadata_routing() -> None:
         )
         quiet(search, X, y, domains=region)
     assert pipe[-1].domain_names_.tolist() == ["city", "rural"]
-    assert search.best_estimator_.n_fits_ == 5
+    assert search.best_estimator_.domain_names_.tolist() == ["city", "rural"]
 
 
 # -- what the estimator gets ---------------------------------------------------------------------
@@ -163,7 +158,11 @@ def test_rows_have_the_weights_of_the_mixture() -> None:
     X, y, region = two_regions()
     given = np.random.default_rng(1).integers(1, 4, len(y)).astype(float)
     model = quiet(
-        ax.AgnosticEnsemble(Remembers(), rule="min"), X, y, domains=region, sample_weight=given
+        ax.AgnosticEnsemble(Remembers(), rule="min", combine="single"),
+        X,
+        y,
+        domains=region,
+        sample_weight=given,
     )
     assert model.best_index_ > 0
     weight = model.estimator_.weights_
@@ -179,7 +178,7 @@ def test_weights_reach_the_last_step_of_a_pipeline(nested: bool) -> None:
     X, y, region = two_regions()
     last = make_pipeline(StandardScaler(), Remembers()) if nested else Remembers()
     pipe = make_pipeline(StandardScaler(), last)
-    model = quiet(ax.AgnosticEnsemble(pipe, rule="min"), X, y, domains=region)
+    model = quiet(ax.AgnosticEnsemble(pipe, rule="min", combine="single"), X, y, domains=region)
     found = model.estimator_[-1][-1] if nested else model.estimator_[-1]
     assert found.weights_ is not None
     assert found.weights_[region == "rural"].mean() > found.weights_[region == "city"].mean()
@@ -188,7 +187,9 @@ def test_weights_reach_the_last_step_of_a_pipeline(nested: bool) -> None:
 def test_a_search_hands_the_weights_on() -> None:
     X, y, region = two_regions()
     search = GridSearchCV(Remembers(), {"C": [0.1, 1.0]}, cv=2)
-    model = quiet(ax.AgnosticEnsemble(search, rule="min", **FEW), X, y, domains=region)
+    model = quiet(
+        ax.AgnosticEnsemble(search, rule="min", combine="single", **FEW), X, y, domains=region
+    )
     weight = model.estimator_.best_estimator_.weights_
     assert weight[region == "rural"].mean() > weight[region == "city"].mean()
 
@@ -245,7 +246,7 @@ def test_a_small_region_that_differs_gains_on_new_rows() -> None:
     X_new, y_new, region_new = two_regions(seed=1, n=4000)
     rural = region_new == "rural"
     before = loss_of(boosted().fit(X, y), X_new[rural], y_new[rural])
-    for combine in ("single", "average"):
+    for combine in ("auto", "single", "average"):
         model = ax.AgnosticEnsemble(boosted(), combine=combine).fit(X, y, domains=region)
         gain = before - loss_of(model, X_new[rural], y_new[rural])
         assert model.best_index_ > 0
@@ -257,12 +258,12 @@ def test_where_domains_mean_nothing_the_ordinary_model_is_kept() -> None:
     kept = 0
     for seed in range(4):
         X, y, domains = no_regions(seed)
-        model = quiet(ax.AgnosticEnsemble(tree()), X, y, domains=domains)
+        model = quiet(ax.AgnosticEnsemble(tree(), combine="single"), X, y, domains=domains)
         kept += model.best_index_ == 0
     assert kept >= 3
     X, y, domains = no_regions(0)
     with pytest.warns(NothingGained, match="the ordinary model is kept"):
-        model = ax.AgnosticEnsemble(tree()).fit(X, y, domains=domains)
+        model = ax.AgnosticEnsemble(tree(), combine="single").fit(X, y, domains=domains)
     assert np.array_equal(model.predict_proba(X), tree().fit(X, y).predict_proba(X))
 
 
@@ -309,7 +310,7 @@ def value_of_the_game(L: Array) -> float:
     return float(-found.fun)
 
 
-@pytest.mark.parametrize("combine", ["single", "average"])
+@pytest.mark.parametrize("combine", ["auto", "single", "average"])
 def test_the_gap_is_that_of_a_linear_program_over_the_candidates(combine: str) -> None:
     mixing_helps = 0
     for seed in range(5):
@@ -347,7 +348,8 @@ def test_the_frontier_is_a_frame() -> None:
     X, y, region = two_regions()
     model = quiet(ax.AgnosticEnsemble(tree(), **FEW), X, y, domains=region)
     frame = model.frontier_.to_frame()
-    assert frame["robustness"].tolist() == [0.0, 1.0]
+    assert frame["robustness"].tolist() == [0.0, 1.0, 1.0]
+    assert model.cv_results_["param_n_models"].tolist() == [1, 2, 1]
     assert "gap" not in frame
     assert frame["chosen"].sum() == 1
     assert np.allclose(frame["held_out_worst"], model.cv_results_["worst_test_loss"])
@@ -375,7 +377,7 @@ def test_verbose_says_each_mixture(capsys: pytest.CaptureFixture[str]) -> None:
         (tree(), {"mixtures": ax.Simplex(3)}, "mixtures is for 3 domains, and here are 2"),
         (tree(), {"cv": 1}, "cv is 1; give 2 folds or more"),
         (tree(), {"n_steps": 0}, "n_steps is 0"),
-        (tree(), {"combine": "vote"}, "combine is 'vote'; give 'single' or 'average'"),
+        (tree(), {"combine": "vote"}, "combine is 'vote'; give 'auto', 'single' or 'average'"),
         (tree(), {"loss": "hinge"}, "loss is 'hinge'; give 'auto' or a function"),
         (tree(), {"rule": "best"}, "rule is 'best'"),
         (tree(), {"cv": [([0, 1], [2, 3])]}, "cv does not hold out every row once"),

@@ -24,7 +24,7 @@ from anymix.mixtures import MixtureSet
 
 Array = NDArray[np.float64]
 
-__all__ = ["Step", "mixture_path", "moved", "steadied"]
+__all__ = ["Candidate", "Step", "candidates_of", "mixture_path", "moved", "steadied"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +44,60 @@ class Step:
     robustness: float
     mixture: Array
     found: OutOfFold
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """Models whose predictions are averaged: of one mixture of the path, or of all up to one.
+
+    Parameters
+    ----------
+    steps : list of Step
+        The mixtures, and what their models say.
+    """
+
+    steps: list[Step]
+
+    @property
+    def robustness(self) -> float:
+        """t of the last mixture."""
+        return self.steps[-1].robustness
+
+    @property
+    def mixture(self) -> Array:
+        """The mean of the mixtures, (p,)."""
+        return np.asarray(np.mean([step.mixture for step in self.steps], axis=0))
+
+    @property
+    def held_out(self) -> Array:
+        """The mean prediction for every row by models that have not seen it."""
+        return np.asarray(np.mean([step.found.held_out for step in self.steps], axis=0))
+
+    @property
+    def fitted(self) -> Array:
+        """The domains' mean loss of the single models on the rows fitted, (p,)."""
+        return np.asarray(np.mean([step.found.fitted for step in self.steps], axis=0))
+
+
+def candidates_of(path: list[Step], combine: str) -> list[Candidate]:
+    """The ordinary model, then for each mixture the average up to it, its own model, or both.
+
+    Parameters
+    ----------
+    path : list of Step
+        The mixtures; the first is the ordinary model's.
+    combine : str
+        "average", "single", or "auto" for both.
+
+    Returns
+    -------
+    list of Candidate
+    """
+    found = [Candidate(path[:1])]
+    for j in range(1, len(path)):
+        average, single = Candidate(path[: j + 1]), Candidate([path[j]])
+        found += {"average": [average], "single": [single], "auto": [average, single]}[combine]
+    return found
 
 
 def mixture_path(

@@ -23,7 +23,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from anymix.errors import InputError, finite_number
-from anymix.estimators.ascent import Step, mixture_path
+from anymix.estimators.ascent import Candidate, Step, candidates_of, mixture_path
 from anymix.estimators.cross_fitting import (
     CrossFit,
     RowLoss,
@@ -36,6 +36,7 @@ from anymix.estimators.guarding import RULES, HeldOut, NothingGained
 from anymix.estimators.held_out_game import HeldOutCertificate, game_value
 from anymix.estimators.held_out_results import columns_of, frontier_of
 from anymix.estimators.light_reading import folds_of, rows_without_features, targets_of
+from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 
 Array = NDArray[np.float64]
@@ -85,9 +86,9 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         ½ (z − y)² for regressors. Or (y, predictions) -> loss of each row; predictions are
         `predict_proba` or `predict`, and y are places in `classes_` or numbers.
     combine : str
-        "single": candidates are models of one mixture each, and the chosen one is fitted to all
-        rows. "average": candidates are averages of the predictions for all mixtures up to one, and
-        a model for each is fitted to all rows; slower to predict, and often better.
+        Which candidates there are. "single": for each mixture its own model. "average": for each
+        the average of the predictions for all mixtures up to it, which gains less where domains
+        differ much but is less of a lottery where they do not. "auto": both.
     random_state : int, RandomState or None
         Deals the rows to the folds.
     verbose : bool
@@ -116,10 +117,11 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         Upper: `agnostic_loss_`. Lower: what no random draw among the candidates can beat, on the
         same rows held out. It says nothing of models that were not fitted, or of new rows.
     frontier_ : Frontier or None
-        The losses of all candidates on rows held out, and on the rows fitted those of the model
-        of each mixture alone.
+        The losses of all candidates on rows held out, and the mean loss of their models on the
+        rows fitted.
     cv_results_ : dict or None
-        Columns for pandas.DataFrame: param_robustness, worst_test_loss, se_test_loss,
+        Columns for pandas.DataFrame: param_robustness, param_n_models (how many are averaged: all
+        up to a mixture, or its own alone), worst_test_loss, se_test_loss,
         pooled_test_loss, gain and se_gain over the ordinary model, test_loss_<domain> and
         mixture_<domain>.
     best_index_ : int or None
@@ -165,7 +167,7 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         *,
         n_steps: int = 2,
         loss: str | RowLoss = "auto",
-        combine: str = "single",
+        combine: str = "auto",
         random_state: Any = 0,
         verbose: bool = False,
     ) -> None:
@@ -217,10 +219,12 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         path = mixture_path(
             cross, target, reference, sorted(self.robustness), self.n_steps, self._report
         )
-        held = self._held_out(cross, path, target, reference)
+        candidates = candidates_of(path, self.combine)
+        held = _held_out(cross, candidates, target, reference)
         chosen = held.choose(self.rule)
-        self._keep(held, path, chosen)
-        return self._fit_choice(cross, path, chosen)
+        self._keep(held, candidates, chosen)
+        self._fit_choice(cross, path, candidates[chosen])
+        return self
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of every row, or its value, (n,)."""
@@ -287,8 +291,9 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
             raise InputError("cv", f"is {self.cv!r}", "give 2 folds or more")
         if not isinstance(self.n_steps, Integral) or self.n_steps < 1:
             raise InputError("n_steps", f"is {self.n_steps!r}", "give a whole number ≥ 1")
-        if self.combine not in ("single", "average"):
-            raise InputError("combine", f"is {self.combine!r}", "give 'single' or 'average'")
+        if self.combine not in ("auto", "single", "average"):
+            fix = "give 'auto', 'single' or 'average'"
+            raise InputError("combine", f"is {self.combine!r}", fix)
         if self.loss != "auto" and not callable(self.loss):
             fix = "give 'auto' or a function of y and predictions"
             raise InputError("loss", f"is {self.loss!r}", fix)
@@ -312,29 +317,17 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
 
     # -- choosing --------------------------------------------------------------------------------
 
-    def _held_out(
-        self, cross: CrossFit, path: Sequence[Step], target: Any, reference: Array
-    ) -> HeldOut:
-        """The losses of the candidates on rows that their models have not seen."""
-        said = [step.found.held_out for step in path]
-        if self.combine == "average":
-            said = [np.mean(said[: j + 1], axis=0) for j in range(len(said))]
-        losses = np.array([cross.losses(each) for each in said])
-        rows = cross.rows
-        _, average = rows.domains.shares(len(rows.names), rows.weight)
-        return HeldOut(losses, average, target, np.zeros(len(rows.names)), reference)
-
-    def _keep(self, held: HeldOut, path: Sequence[Step], chosen: int) -> None:
+    def _keep(self, held: HeldOut, candidates: Sequence[Candidate], chosen: int) -> None:
         """What is known of the choice and of all candidates."""
         lower = game_value(held.domain_losses, held.mixtures).lower
         upper = float(held.value[chosen])
+        lower = min(lower, upper)  # so it is, but for rounding
         self.best_index_ = chosen
         self.domain_losses_ = held.domain_losses[chosen]
         self.agnostic_loss_ = upper
-        lower = min(lower, upper)  # so it is, but for rounding
-        self.certificate_ = HeldOutCertificate(upper, lower, len(path))
-        self.frontier_ = frontier_of(held, path, self.domain_names_, chosen)
-        self.cv_results_ = columns_of(held, path, self.domain_names_)
+        self.certificate_ = HeldOutCertificate(upper, lower, len(candidates))
+        self.frontier_ = frontier_of(held, candidates, self.domain_names_, chosen)
+        self.cv_results_ = columns_of(held, candidates, self.domain_names_)
 
     # -- fitting ---------------------------------------------------------------------------------
 
@@ -348,17 +341,15 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         self.estimator_, self.n_fits_ = self.estimators_[0], 1
         return self
 
-    def _fit_choice(self, cross: CrossFit, path: Sequence[Step], chosen: int) -> Self:
-        """All rows with the weights of the mixture chosen, or of all up to it."""
-        used = path[: chosen + 1] if self.combine == "average" else [path[chosen]]
-        weighted = [None if step is path[0] else step.mixture for step in used]
+    def _fit_choice(self, cross: CrossFit, path: Sequence[Step], choice: Candidate) -> None:
+        """Models of all rows, with the weights of each mixture of the choice."""
+        weighted = [None if step is path[0] else step.mixture for step in choice.steps]
         self.estimators_ = [cross.fit(mixture) for mixture in weighted]
-        self.estimator_ = self.estimators_[0] if len(used) == 1 else None
-        self.mixture_ = np.mean([step.mixture for step in used], axis=0)
-        self.n_fits_ = len(path) * len(cross.splits) + len(used)
-        if chosen == 0:
+        self.estimator_ = self.estimators_[0] if len(weighted) == 1 else None
+        self.mixture_ = choice.mixture
+        self.n_fits_ = len(path) * len(cross.splits) + len(weighted)
+        if choice.steps == [path[0]]:
             warnings.warn(KEPT, NothingGained, stacklevel=3)
-        return self
 
     def _report(self, step: Step) -> None:
         if self.verbose:
@@ -376,3 +367,13 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         tags.non_deterministic = inner.non_deterministic
         tags.target_tags.required = True
         return tags
+
+
+def _held_out(
+    cross: CrossFit, candidates: Sequence[Candidate], target: MixtureSet, reference: Array
+) -> HeldOut:
+    """The losses of the candidates on rows that their models have not seen."""
+    losses = np.array([cross.losses(c.held_out) for c in candidates])
+    rows = cross.rows
+    _, average = rows.domains.shares(len(rows.names), rows.weight)
+    return HeldOut(losses, average, target, np.zeros(len(rows.names)), reference)

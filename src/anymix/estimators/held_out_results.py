@@ -8,22 +8,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.estimators.ascent import Step
+from anymix.estimators.ascent import Candidate
 from anymix.estimators.guarding import HeldOut
 from anymix.solvers.frontier import Frontier, FrontierLosses, frontier_losses
 
 __all__ = ["columns_of", "frontier_of"]
 
 
-def frontier_of(held: HeldOut, path: Sequence[Step], names: NDArray[Any], chosen: int) -> Frontier:
-    """The losses of the candidates on rows held out, and of their last models on rows fitted.
+def frontier_of(
+    held: HeldOut, candidates: Sequence[Candidate], names: NDArray[Any], chosen: int
+) -> Frontier:
+    """The losses of the candidates on rows held out, and of their models on the rows fitted.
 
     Parameters
     ----------
     held : HeldOut
         The losses on rows held out.
-    path : sequence of Step
-        The mixtures, in the order of the candidates.
+    candidates : sequence of Candidate
+        The candidates, in the same order.
     names : ndarray of shape (p,)
         Names of the domains.
     chosen : int
@@ -33,12 +35,12 @@ def frontier_of(held: HeldOut, path: Sequence[Step], names: NDArray[Any], chosen
     -------
     Frontier
     """
-    fitted = np.array([step.found.fitted for step in path])
+    fitted = np.array([c.fitted for c in candidates])
     worst_error = _errors(held, held.worst)
-    pooled_error = _errors(held, [held.reference] * len(path))
+    pooled_error = _errors(held, [held.reference] * len(candidates))
     return Frontier(
-        np.array([step.robustness for step in path]),
-        np.full(len(path), np.nan),
+        np.array([c.robustness for c in candidates]),
+        np.full(len(candidates), np.nan),
         names,
         (),
         frontier_losses(fitted, held.mixtures, held.offsets, held.reference),
@@ -47,12 +49,15 @@ def frontier_of(held: HeldOut, path: Sequence[Step], names: NDArray[Any], chosen
     )
 
 
-def columns_of(held: HeldOut, path: Sequence[Step], names: NDArray[Any]) -> dict[str, Any]:
+def columns_of(
+    held: HeldOut, candidates: Sequence[Candidate], names: NDArray[Any]
+) -> dict[str, Any]:
     """One row for each candidate: `cv_results_`, whose columns AgnosticEnsemble explains."""
-    gain, error = np.array([held.gain(c) for c in range(len(path))]).T
-    losses, mixtures = held.domain_losses, np.array([step.mixture for step in path])
+    gain, error = np.array([held.gain(c) for c in range(len(candidates))]).T
+    losses, mixtures = held.domain_losses, np.array([c.mixture for c in candidates])
     return {
-        "param_robustness": np.array([step.robustness for step in path]),
+        "param_robustness": np.array([c.robustness for c in candidates]),
+        "param_n_models": np.array([len(c.steps) for c in candidates]),
         "worst_test_loss": held.value,
         "se_test_loss": _errors(held, held.worst),
         "pooled_test_loss": held.pooled,
