@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from anymix.estimators import (
         AgnosticClassifier,
         AgnosticClassifierCV,
+        AgnosticEnsemble,
         AgnosticRegressor,
         AgnosticRegressorCV,
         agnostic_scorer,
@@ -57,8 +58,8 @@ __version__ = "0.2.0"
 # solver no scikit-learn, which takes longer to load than all the rest.
 _NAMES = {
     "anymix.auditing": "audit compare",
-    "anymix.estimators": "AgnosticClassifier AgnosticClassifierCV AgnosticRegressor "
-    "AgnosticRegressorCV agnostic_scorer",
+    "anymix.estimators": "AgnosticClassifier AgnosticClassifierCV AgnosticEnsemble "
+    "AgnosticRegressor AgnosticRegressorCV agnostic_scorer",
     "anymix.mixtures": "Adversary Box Chi2Ball Chi2Penalty DirichletPrior Hull MixtureSet Point "
     "Simplex TVBall Vertices cvar",
     "anymix.problem": "CrossEntropy Hinge Huber LinearDomains SquaredError",
@@ -77,6 +78,7 @@ __all__ = [
     "Adversary",
     "AgnosticClassifier",
     "AgnosticClassifierCV",
+    "AgnosticEnsemble",
     "AgnosticRegressor",
     "AgnosticRegressorCV",
     "Box",

@@ -11,7 +11,9 @@ from anymix.auditing.words import short
 __all__ = ["beside_in_words", "verdict"]
 
 
-def verdict(pair: Comparison, kept: bool, floor: Audit | None = None) -> str:
+def verdict(
+    pair: Comparison, kept: bool, floor: Audit | None = None, asked: float | None = None
+) -> str:
     """What was decided between an ordinary model (a) and a robust one (b), and how sure that is.
 
     Parameters
@@ -22,6 +24,8 @@ def verdict(pair: Comparison, kept: bool, floor: Audit | None = None) -> str:
         Whether the ordinary model was kept.
     floor : Audit or None
         A constant guess on the same rows.
+    asked : float or None
+        The robustness t that was asked for; None if rows held out have chosen it.
 
     Returns
     -------
@@ -38,6 +42,8 @@ def verdict(pair: Comparison, kept: bool, floor: Audit | None = None) -> str:
     useless = None if floor is None else _no_better_than_constant(pair, kept, floor)
     if useless is not None:
         return useless
+    if asked is not None:
+        return _as_asked(pair, asked)
     if kept:
         return (
             "Nothing to gain for the worst domain with these data and features: the ordinary "
@@ -53,6 +59,16 @@ def verdict(pair: Comparison, kept: bool, floor: Audit | None = None) -> str:
     return (
         "The robust model is taken, but its gain where the ordinary one is worst cannot be told "
         "from none on the rows judged."
+    )
+
+
+def _as_asked(pair: Comparison, t: float) -> str:
+    if t == 0:
+        return "This is the ordinary model (robustness 0), as asked for."
+    gain = "is better" if pair.is_sure_gain else "cannot be told from the ordinary one"
+    return (
+        f"This is the robust model of robustness {t:g}, as asked for: where the ordinary one is "
+        f"worst, it {gain} on rows not seen."
     )
 
 

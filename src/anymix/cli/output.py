@@ -140,7 +140,9 @@ def _certificate_in_words(training: Mapping[str, Any]) -> str:
     )
 
 
-def as_training(robustness: float, gamma: float | None, proof: Any, frontier: Any) -> dict[str, Any]:
+def as_training(
+    robustness: float, gamma: float | None, proof: Any, frontier: Any
+) -> dict[str, Any]:
     """What is said of a fitted model: t, γ (linear models have one), the proof and the frontier."""
     points = frontier.to_frame().to_dict("records")
     return {

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anymix.estimators.ensemble import AgnosticEnsemble
     from anymix.estimators.guarding import NothingGained
     from anymix.estimators.linear import AgnosticClassifier, AgnosticRegressor
     from anymix.estimators.overfitting import OverfitWarning
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 _PLACE = {
     "AgnosticClassifier": "linear",
     "AgnosticClassifierCV": "selection",
+    "AgnosticEnsemble": "ensemble",
     "AgnosticRegressor": "linear",
     "AgnosticRegressorCV": "selection",
     "NothingGained": "guarding",
@@ -25,6 +27,7 @@ _PLACE = {
 __all__ = [
     "AgnosticClassifier",
     "AgnosticClassifierCV",
+    "AgnosticEnsemble",
     "AgnosticRegressor",
     "AgnosticRegressorCV",
     "NothingGained",

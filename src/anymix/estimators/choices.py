@@ -13,6 +13,7 @@ from anymix.estimators.searching import Candidate, Found, Plan, search
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
 from anymix.problem.rows import Rows
+from anymix.solvers.certificates import Certificate
 from anymix.solvers.frontier import Frontier, FrontierLosses, frontier_losses
 
 Array = NDArray[np.float64]
@@ -53,6 +54,11 @@ class Choice:
     def robustness(self) -> float:
         """t of the model chosen."""
         return self.candidate.robustness
+
+    @property
+    def certificate(self) -> Certificate:
+        """The proof of the model chosen."""
+        return self.fit.solution.certificate
 
     @property
     def is_ordinary(self) -> bool:

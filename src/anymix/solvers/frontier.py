@@ -66,11 +66,11 @@ class Frontier:
     robustness : ndarray of shape (T,)
         t, from 0 (ordinary) to 1 (agnostic).
     gammas : ndarray of shape (T,)
-        γ of each model.
+        γ of each model; NaN for models that have none.
     domain_names : ndarray of shape (p,)
         Names of the domains.
     solutions : tuple of T Solution
-        The models, each with the certificate of its own problem.
+        The models, each with the certificate of its own problem; empty where no solver made them.
     fitted : FrontierLosses
         Losses on the rows fitted.
     held_out : FrontierLosses or None
@@ -101,18 +101,16 @@ class Frontier:
         Returns
         -------
         pandas.DataFrame
-            robustness, gamma, gap (of the certificate), fitted_worst, fitted_pooled and
-            fitted_<domain>; held_out_... for rows held out, with errors; chosen.
+            robustness, gamma, gap (of the certificate; only with solutions), fitted_worst,
+            fitted_pooled and fitted_<domain>; held_out_... for rows held out, with errors; chosen.
         """
         import pandas as pd
 
         names = self.domain_names.tolist()
-        columns: dict[str, Any] = {
-            "robustness": self.robustness,
-            "gamma": self.gammas,
-            "gap": [s.certificate.gap for s in self.solutions],
-            **self.fitted.columns(names, "fitted_"),
-        }
+        columns: dict[str, Any] = {"robustness": self.robustness, "gamma": self.gammas}
+        if self.solutions:
+            columns["gap"] = [s.certificate.gap for s in self.solutions]
+        columns |= self.fitted.columns(names, "fitted_")
         if self.held_out is not None:
             columns |= self.held_out.columns(names, "held_out_")
         if self.chosen is not None:

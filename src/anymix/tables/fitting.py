@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from anymix.auditing import Audit, Comparison, audit, compare
 from anymix.auditing.verdicts import verdict
 from anymix.errors import InputError
-from anymix.estimators.choices import Choice
 from anymix.estimators.domain_features import Kind
 from anymix.estimators.fitting import LinearFit
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.rows import Part, Rows
 from anymix.solvers.certificates import Certificate
-from anymix.solvers.exact import Solution
-from anymix.tables.boosting import BoostedChoice, BoostedLearner, check_boosted
+from anymix.tables.boosting import BoostedLearner, check_boosted
 from anymix.tables.columns import Features
 from anymix.tables.learners import WITHOUT, Learned, Learner, LinearLearner
 from anymix.tables.models import TableModel
@@ -55,6 +53,8 @@ class TableFit:
         Which rows those are.
     notes : list of str
         What was done to the table.
+    asked : bool
+        Whether t was given, so that rows held out did not choose it.
 
     Examples
     --------
@@ -68,11 +68,12 @@ class TableFit:
     """
 
     model: TableModel
-    choice: Choice | BoostedChoice
+    choice: Any
     audits: dict[str, Audit]
     beside: dict[str, Audit]
     judged_on: str
     notes: list[str]
+    asked: bool = False
 
     @property
     def gamma(self) -> float | None:
@@ -85,8 +86,8 @@ class TableFit:
         return self.choice.robustness
 
     @property
-    def solution(self) -> Solution | None:
-        """What the solver found: w, the worst mixture, the certificate and the history."""
+    def solution(self) -> Any:
+        """The Solution that the solver found, with w, λ and the history; None for trees."""
         return self.model.fit.solution if isinstance(self.model.fit, LinearFit) else None
 
     @property
@@ -95,9 +96,8 @@ class TableFit:
 
         Of trees: how far the model is from the best draw among those fitted, on rows held out.
         """
-        if isinstance(self.choice, BoostedChoice):
-            return self.choice.certificate
-        return self.choice.fit.solution.certificate
+        found: Certificate = self.choice.certificate
+        return found
 
     @property
     def comparison(self) -> Comparison:
@@ -108,7 +108,8 @@ class TableFit:
     @property
     def verdict(self) -> str:
         """The first thing to say: who gains and who pays how much, or that there is no gain."""
-        return verdict(self.comparison, self.choice.is_ordinary, self.beside[CONSTANT])
+        kept, floor = self.choice.is_ordinary, self.beside[CONSTANT]
+        return verdict(self.comparison, kept, floor, self.robustness if self.asked else None)
 
 
 def fit_table(
@@ -153,7 +154,7 @@ def fit_table(
     model : str
         "linear", or "boosted" for boosted trees, which take more time.
     gamma : float or None
-        Weight of ½‖w‖², for all models (linear ones). None chooses one for the ordinary model, and one of
+        Weight of ½‖w‖², for all linear models. None chooses one for the ordinary model, and one of
         ½‖w − a‖² for the robust ones, a being the ordinary model.
     robustness : float or None
         t from 0 (the ordinary model) to 1 (all of Λ); None chooses it.
@@ -212,7 +213,8 @@ def fit_table(
         features, learned.fit, learned.gamma, table.target, table.domains, tuple(table.merged)
     )
     notes = table.notes + ([learned.warning] if learned.warning else [])
-    return TableFit(saved, learned.choice, audits, beside, table.judged_on, notes)
+    given = robustness is not None
+    return TableFit(saved, learned.choice, audits, beside, table.judged_on, notes, given)
 
 
 def _learner(

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.estimators.choices import Choice, fit_candidates, fit_choice
+from anymix.estimators.choices import fit_candidates, fit_choice
 from anymix.estimators.domain_features import Kind, widened
 from anymix.estimators.fitting import LinearFit, Settings, fit_problem
 from anymix.estimators.ordinary import GAMMAS, ordinary_model

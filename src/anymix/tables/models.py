@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from anymix import __version__
 from anymix.errors import InputError
-from anymix.estimators.fitting import LinearFit
 from anymix.files import write_whole
 from anymix.tables.boosting import BoostedFit
 from anymix.tables.columns import OTHER, Category, Features
@@ -58,7 +57,7 @@ class TableModel:
     """
 
     features: Features
-    fit: LinearFit | BoostedFit
+    fit: Any
     gamma: float | None
     target: str
     domains: tuple[str, ...]

@@ -1,0 +1,134 @@
+"""All that is given beside X, checked, and the folds; X itself is for the estimator to judge."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from anymix.errors import InputError
+from anymix.problem.arrays import weights
+from anymix.problem.dealing import Split, deal, sorted_rows
+from anymix.problem.entries import encode
+from anymix.problem.losses import CrossEntropy, SquaredError
+from anymix.problem.membership import domains_of
+from anymix.problem.rows import ALL, Rows
+
+__all__ = ["folds_of", "rows_without_features", "targets_of"]
+
+
+def targets_of(estimator: Any, y: Any, n: int) -> NDArray[Any]:
+    """y as a column of n labels or numbers, by scikit-learn's rules.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Who asks: a classifier or a regressor.
+    y : array-like of shape (n,)
+        The targets.
+    n : int
+        How many there must be.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    if y is None:
+        found = "requires y to be passed, but the target y is None"  # scikit-learn's own words
+        raise InputError(type(estimator).__name__, found, "give the targets")
+    column: NDArray[Any] = column_or_1d(y, warn=True)
+    if len(column) != n:
+        found = f"has {len(column)} entries, and X {n} rows"
+        raise InputError("y", found, "give one for every row")
+    kind = None if is_classifier(estimator) else "numeric"
+    options: dict[str, Any] = {"ensure_2d": False, "input_name": "y", "dtype": kind}
+    column = check_array(column, estimator=estimator, **options)
+    if is_classifier(estimator):
+        check_classification_targets(column)
+    return column
+
+
+def rows_without_features(
+    y: NDArray[Any], classify: bool, domains: Any, sample_weight: ArrayLike | None
+) -> Rows:
+    """Codes or numbers, domains and weights as `Rows` that have no X.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels or numbers.
+    classify : bool
+        Whether they are labels.
+    domains : array-like of shape (n,) or (n, p), or None
+        Labels or memberships; None is one domain.
+    sample_weight : array-like of shape (n,) or None
+        Weights of the rows.
+
+    Returns
+    -------
+    Rows
+    """
+    n = len(y)
+    names, members = domains_of(domains, n)
+    weight = None if sample_weight is None else weights(sample_weight, n)
+    inside = members.inside()
+    if not inside.all():  # a row in no domain does not count
+        weight = inside.astype(np.float64) if weight is None else inside * weight
+    if not classify:
+        numbers = np.asarray(y, dtype=np.float64)
+        return Rows(None, numbers, None, members, names, weight, SquaredError())
+    classes, codes = encode("y", y, n)
+    if len(classes) < 2:
+        found = f"has only one class, {classes.tolist()[0]!r}"
+        raise InputError("y", found, "give two or more")
+    return Rows(None, codes, classes, members, names, weight, CrossEntropy())
+
+
+def folds_of(rows: Rows, cv: Any, random_state: Any) -> list[Split]:
+    """What to fit and what to judge on, with rows of every domain in both.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    cv : int, splitter or iterable
+        How many folds, or those of a splitter or of pairs (train, test).
+    random_state : int, RandomState or None
+        Deals the rows.
+
+    Returns
+    -------
+    list of (part, part)
+    """
+    rows.check_classes(ALL, "the data")
+    splits = _dealt(rows, cv, random_state) if isinstance(cv, Integral) else _given(rows, cv)
+    for number, (part, held) in enumerate(splits, start=1):
+        rows.check_domains(part, f"the training part of fold {number}")
+        rows.check_domains(held, f"fold {number}")
+    return splits
+
+
+def _dealt(rows: Rows, cv: Any, random_state: Any) -> list[Split]:
+    """Evenly over domains and classes."""
+    few = rows.domains.counts(len(rows.names))
+    if few.min() < cv:
+        name = rows.names.tolist()[int(few.argmin())]
+        found = f"has {few.min()} rows of {name!r}, fewer than the {cv} folds of cv"
+        raise InputError("domains", found, "merge the domain with another, or lower cv")
+    return list(deal(sorted_rows(rows, check_random_state(random_state)), cv))
+
+
+def _given(rows: Rows, cv: Any) -> list[Split]:
+    """Of a splitter, or pairs (train, test)."""
+    splits = list(check_cv(cv).split(np.zeros(len(rows)), rows.y))
+    held = np.sort(np.concatenate([test for _, test in splits]))
+    if not np.array_equal(held, np.arange(len(rows))):
+        raise InputError("cv", "does not hold out every row once", "give folds that do")
+    return splits
