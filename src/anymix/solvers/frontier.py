@@ -77,6 +77,14 @@ class Frontier:
         Cross-validated losses; `pareto_front` has none, the estimators that choose have.
     chosen : int or None
         The place of the model that was chosen.
+
+    Examples
+    --------
+    >>> import anymix as ax
+    >>> problem = ax.LinearDomains([[0.0]] * 4, [1, 1, 1, 0], ["a", "a", "a", "b"])
+    >>> front = ax.pareto_front(problem, robustness=(0, 1), gamma=0.0)
+    >>> front.robustness, front.domain_names.tolist(), front.fitted.domains.round(2)
+    (array([0., 1.]), ['a', 'b'], array([[0.29, 1.39], [0.69, 0.69]]))
     """
 
     robustness: Array
@@ -137,7 +145,7 @@ def pareto_front(
         The weight γ of R.
     offsets : array-like of shape (p,), optional
         b, subtracted from the losses.
-    **options
+    **options : object
         Other options of `solve`: norm, anchor, mu, tol, max_iter.
 
     Returns
