@@ -2,7 +2,7 @@
 
     python benchmarks/usefulness.py                                  # all tables: some hours
     python benchmarks/usefulness.py --tables compas-race titanic-class --splits 20 --jobs 2
-    python benchmarks/usefulness.py --methods ordinary balanced "anymix min" --markdown page.md
+    python benchmarks/usefulness.py --methods ordinary balanced "anymix" --markdown page.md
 
 Each table (`judging/tables.py`) is split at random into training and test rows, 10 times or as
 often as `--splits` says. Each method (`judging/methods.py`) learns from the training rows and is

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-QUICK = ["constant", "ordinary", "ordinary, with domain", "balanced", "anymix min"]
+QUICK = ["constant", "ordinary", "ordinary, with domain", "balanced", "anymix"]
 
 
 def tiny(n: int, seed: int) -> tuple[pd.DataFrame, Any, Any]:

@@ -21,11 +21,15 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 
 import anymix as ax
+from anymix.estimators import NothingGained
 
 Array = NDArray[np.float64]
 Strings = NDArray[np.str_]
 Method = Callable[[Array, Array, Strings, Array, Strings], Array]
 
+# What the default of version 0.1 was: γ alone, by the least worst loss of 5 folds.
+GAMMAS_01 = np.logspace(1, -5, 13)
+RULE_01: dict[str, Any] = {"rule": "min", "robustness": (1.0,), "anchor": None, "repeats": 1}
 CS = np.logspace(-4, 4, 13)
 ALPHAS = np.logspace(-3, 6, 28)
 MANY = 10_000  # iterations: as many as a fit may need
@@ -122,24 +126,27 @@ def boosted(kind: str, make: Callable[..., Any], weights: Callable[[Strings], Ar
     return fit
 
 
-def probabilities(model: Any, X: Array) -> Array:
+def probabilities(model: Any, X: Array, *domains: Strings) -> Array:
     """Of y = 1."""
-    return np.asarray(model.predict_proba(X))[:, 1]
+    return np.asarray(model.predict_proba(X, *domains))[:, 1]
 
 
-def values(model: Any, X: Array) -> Array:
+def values(model: Any, X: Array, *domains: Strings) -> Array:
     """What the model predicts."""
-    return np.asarray(model.predict(X), dtype=np.float64)
+    return np.asarray(model.predict(X, *domains), dtype=np.float64)
 
 
 # anymix ------------------------------------------------------------------------------------------
 
 
-def agnostic(make: Callable[[], Any], answer: Callable[[Any, Array], Array]) -> Method:
+def agnostic(make: Callable[[], Any], answer: Callable[..., Array]) -> Method:
     """An estimator of anymix with its own way to choose its settings."""
 
     def fit(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
-        return answer(make().fit(X, y, domains=d), X_test)
+        model = make()
+        with warnings.catch_warnings(action="ignore", category=NothingGained):
+            model.fit(X, y, domains=d)
+        return answer(model, X_test, *([d_test] if model.domain_features else []))
 
     return fit
 
@@ -330,7 +337,11 @@ CLASSIFIERS: dict[str, Method] = {
     ORDINARY: logistic(equal),
     "ordinary, with domain": with_domain(logistic(equal)),
     "balanced": logistic(balanced),
-    "anymix min": agnostic(lambda: ax.AgnosticClassifierCV(rule="min"), probabilities),
+    "anymix": agnostic(ax.AgnosticClassifierCV, probabilities),
+    "anymix, with domain": agnostic(
+        lambda: ax.AgnosticClassifierCV(domain_features="intercept"), probabilities
+    ),
+    "anymix 0.1": agnostic(lambda: ax.AgnosticClassifierCV(GAMMAS_01, **RULE_01), probabilities),
     "group DRO": group_dro("classification"),
     "fairlearn": bounded_group_loss("classification"),
     "trees": boosted("classification", HistGradientBoostingClassifier, equal),
@@ -341,7 +352,11 @@ REGRESSORS: dict[str, Method] = {
     ORDINARY: ridge(equal),
     "ordinary, with domain": with_domain(ridge(equal)),
     "balanced": ridge(balanced),
-    "anymix min": agnostic(lambda: ax.AgnosticRegressorCV(rule="min"), values),
+    "anymix": agnostic(ax.AgnosticRegressorCV, values),
+    "anymix, with domain": agnostic(
+        lambda: ax.AgnosticRegressorCV(domain_features="intercept"), values
+    ),
+    "anymix 0.1": agnostic(lambda: ax.AgnosticRegressorCV(GAMMAS_01, **RULE_01), values),
     "group DRO": group_dro("regression"),
     "fairlearn": bounded_group_loss("regression"),
     "trees": boosted("regression", HistGradientBoostingRegressor, equal),

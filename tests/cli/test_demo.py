@@ -16,15 +16,19 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path
 
 def test_demo_is_better_on_the_worst_mixture_and_says_what_it_costs(demo: Any) -> None:
     result, _ = demo
-    uniform, agnostic = result["audits"]["uniform"], result["audits"]["robust"]
-    assert [row["domain"] for row in uniform["domains"]] == ["doctorate", "non-doctorate"]
-    assert [row["rows"] for row in uniform["domains"]] == [181, 16_100]
-    assert result["gain"] == pytest.approx(uniform["agnostic_loss"] - agnostic["agnostic_loss"])
+    ordinary, robust = result["audits"]["ordinary"], result["audits"]["robust"]
+    assert [row["domain"] for row in ordinary["domains"]] == ["doctorate", "non-doctorate"]
+    assert [row["rows"] for row in ordinary["domains"]] == [181, 16_100]
+    assert result["gain"] == pytest.approx(ordinary["agnostic_loss"] - robust["agnostic_loss"])
     assert result["gain"] > 0.03
-    assert result["price"] > 0
-    accuracy = [audit["domains"][0]["accuracy"] for audit in (uniform, agnostic)]
+    assert 0 < result["price"] < 0.08  # half of what the purely agnostic model costs
+    assert result["verdict"].startswith("The robust model is taken, but its gain")  # 181 rows
+    assert result["worst_difference"][2] > 0 > result["worst_difference"][1]
+    t = [point["robustness"] for point in result["frontier"] if point["chosen"]]
+    assert t == [result["robustness"]]
+    accuracy = [audit["domains"][0]["accuracy"] for audit in (ordinary, robust)]
     assert accuracy[1] > accuracy[0]
-    assert 0.80 < uniform["pooled_metrics"]["accuracy"] < 0.84  # 82.1 % in the paper
+    assert 0.80 < ordinary["pooled_metrics"]["accuracy"] < 0.84  # 82.1 % in the paper
 
 
 def test_demo_proves_its_model(demo: Any) -> None:
@@ -38,6 +42,8 @@ def test_demo_writes_a_report(demo: Any) -> None:
     assert result["files"] == {"report": str(folder / "report.html")}
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "non-doctorate" in page
+    assert result["verdict"] in page
+    assert "What robustness buys and costs" in page
 
 
 def test_demo_prints_a_table_and_without_plotly_says_what_to_install(
@@ -49,7 +55,8 @@ def test_demo_prints_a_table_and_without_plotly_says_what_to_install(
     losses = [audit["agnostic_loss"] for audit in demo[0]["audits"].values()]
     row = next(line for line in lines if line[:2] == ["worst", "mixture"])
     assert row[2:4] == [f"{loss:.4f}" for loss in losses]
+    assert " ".join(shown.split()).startswith(demo[0]["verdict"])
     assert ["doctorate", "181"] in [line[:2] for line in lines]
-    assert "Certificate (γ = " in shown
+    assert "Certificate (robustness t = " in shown
     assert "Report: pip install 'anymix[report]'" in shown
     assert list(tmp_path.iterdir()) == []

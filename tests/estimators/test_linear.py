@@ -676,6 +676,27 @@ def test_equal_rows_count_one_by_one() -> None:
     assert model.mixture_[2] > 0.9
 
 
+@pytest.mark.parametrize("kind", ["labels", "memberships", "weights"])
+def test_the_warning_does_not_change_when_equal_rows_are_merged(kind: str) -> None:
+    """A table of categories: 20,000 rows of a domain are not the few different ones among them."""
+    rng = np.random.default_rng(0)
+    domains = np.repeat(["S", "T", "rare"], [20_000, 9_000, 40])
+    X = rng.integers(0, 2, size=(len(domains), 5)).astype(float)
+    y = X[:, 0] + (domains == "rare") * X[:, 1] + rng.normal(size=len(domains)) > 1
+    weight = rng.choice([1.0, 3.0], size=len(y)) if kind == "weights" else None
+    table = np.column_stack([domains == k for k in ("S", "T", "rare")] + [X[:, 2] > 0])
+    groups = table if kind == "memberships" else domains
+    problem = ax.LinearDomains(X, y, groups, sample_weight=weight)
+    merged = problem.merged()
+    assert merged.n_rows < 400 < problem.n_rows
+    for mixture in np.eye(problem.n_domains):
+        np.testing.assert_allclose(_shares(merged, mixture), _shares(problem, mixture), rtol=1e-12)
+        solution = ax.solve(merged, ax.Point(mixture), gamma=1e-6)
+        messages = [overfit_message(p, solution, 1e-6, "squared") for p in (problem, merged)]
+        assert messages[0] == messages[1]
+        assert (messages[0] is not None) == (mixture[2] == 1)  # only 40 rows are few
+
+
 def test_the_warning_foretells_the_excess_loss() -> None:
     """E(L_k on new rows − L_k on those fitted) ≈ parameters λ_k/m_k, here within a third."""
     truth = np.array([1.0, -1.0, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0])

@@ -13,6 +13,7 @@ import anymix as ax
 from anymix.estimators.ordinary import GAMMAS, choose_ordinary, ordinary_model
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
 from anymix.problem.dealing import deal, sorted_rows
+from anymix.problem.rows import Rows
 
 Array = NDArray[np.float64]
 GRID = GAMMAS[::2]
@@ -22,13 +23,17 @@ def logistic(gamma: float, n: float) -> LogisticRegression:
     return LogisticRegression(C=1 / (gamma * n), tol=1e-10, max_iter=10_000)
 
 
+def folds(rows: Rows, count: int) -> list[tuple[Any, Any]]:
+    return list(deal(sorted_rows(rows), count))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_gamma_is_that_of_brute_force_and_the_model_is_scikit_learns(seed: int) -> None:
     X, y, domains = labels_data(seed, n_large=90, d=12)
     rows = read_classes(ax.AgnosticClassifier(), X, y, domains)
     losses = np.zeros(len(GRID))
     for i, gamma in enumerate(GRID):
-        for train, test in deal(sorted_rows(rows), 5):
+        for train, test in folds(rows, 5):
             peer = logistic(gamma, len(train)).fit(X[train], y[train])
             losses[i] += len(test) * log_loss(y[test], peer.predict_proba(X[test]))
     best = GRID[int(np.argmin(losses))]
@@ -63,17 +68,17 @@ def test_the_ordinary_model_of_the_regressor_is_ridge_regression() -> None:
     )
     losses = np.zeros(len(GAMMAS))
     for i, gamma in enumerate(GAMMAS):
-        for train, test in deal(sorted_rows(rows), 5):
+        for train, test in folds(rows, 5):
             fold = Ridge(alpha=gamma * len(train)).fit(X[train], y[train])
             losses[i] += np.sum((fold.predict(X[test]) - y[test]) ** 2)
     assert model.ordinary_.gamma == GAMMAS[int(np.argmin(losses))]
 
 
-def judged(X: Array, y: NDArray[Any], rows: Any, weight: Array, counted: Array) -> Array:
+def judged(X: Array, y: NDArray[Any], rows: Rows, weight: Array, counted: Array) -> Array:
     """Losses of GRID in three folds, fitted with one weight of the rows and judged with another."""
     total = np.zeros(len(GRID))
     for i, gamma in enumerate(GRID):
-        for train, test in deal(sorted_rows(rows), 3):
+        for train, test in folds(rows, 3):
             peer = logistic(gamma, weight[train].sum())
             peer.fit(X[train], y[train], sample_weight=weight[train])
             P = peer.predict_proba(X[test])
@@ -93,7 +98,7 @@ def test_a_row_in_two_domains_counts_twice_when_fitted_and_when_judged() -> None
     rows = read_classes(ax.AgnosticClassifier(), X, y, table, weight)
     counted = weight * table.sum(axis=1)
     fitted = judged(X, y, rows, counted, counted)
-    found = choose_ordinary(rows, deal(sorted_rows(rows), 3), GRID, {"tol": 1e-8})
+    found = choose_ordinary(rows, folds(rows, 3), GRID, {"tol": 1e-8})
     assert found.gamma == GRID[int(np.argmin(fitted))]
     once = judged(X, y, rows, counted, weight)
     assert np.argmin(once) != np.argmin(fitted)  # to count rows once would choose another

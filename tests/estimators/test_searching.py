@@ -15,7 +15,7 @@ from anymix.estimators import searching
 from anymix.estimators.overfitting import OverfitWarning
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
 from anymix.estimators.searching import Candidate, Found, Plan, candidates_of, search
-from anymix.estimators.selection import _folds
+from anymix.estimators.selecting import _folds
 from anymix.problem.dealing import deal, sorted_rows
 from anymix.problem.rows import Rows
 
@@ -268,7 +268,7 @@ def test_each_fit_starts_at_its_predecessor_or_at_the_ordinary_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     starts: list[tuple[float, Any]] = []
-    found: list[Any] = []
+    found: list[ax.Solution] = []
 
     def watched(*args: Any, start: Any, **options: Any) -> ax.Solution:
         starts.append((options["gamma"], start))

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import anymix as ax
 from anymix import datasets
 from anymix.auditing import Audit, audit
 from anymix.reporting import report
+from anymix.solvers.frontier import FrontierLosses
 
 playwright = pytest.importorskip("playwright.sync_api")
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -352,6 +354,32 @@ def test_the_frontier_is_drawn_and_named(width: int, tmp_path: Path, opened: Ope
     assert "t = 0.5, taken; γ = 0.01" in hover
     assert "all rows 0.3525 ± 0.005" in hover
     assert "worst mixture 0.5532 ± 0.02" in hover
+
+
+@pytest.mark.parametrize("chosen", [1, 3, 4])
+def test_names_hide_no_point_on_a_phone(chosen: int, tmp_path: Path, opened: Open) -> None:
+    """Points on a steep line, as in the choice between an ordinary model and a reversed one."""
+    audits = two_models(3)
+    front = a_front(5, audits["plain"].domain_names, chosen=chosen)
+    steep = FrontierLosses(
+        front.fitted.domains,
+        np.array([1.04, 0.85, 0.73, 0.694, 0.6939]),
+        np.array([0.578, 0.616, 0.651, 0.6672, 0.6673]),
+    )
+    front = replace(front, held_out=steep)
+    page = opened(report(audits, tmp_path / "report.html", frontier=front), 390)
+    chart = page.locator("#frontier .chart").first
+    points = chart.locator("path.point")
+    picture = chart.locator(".nsewdrag").bounding_box()
+    boxes = [chart.locator(".annotation .bg").nth(i).bounding_box() for i in range(2)]
+    for box in boxes:
+        assert not any(covers(box, middle(points.nth(k))) for k in range(points.count()))
+        corners = [
+            (box["x"] + u, box["y"] + v) for u in (0, box["width"]) for v in (0, box["height"])
+        ]
+        assert all(covers(picture, corner) for corner in corners)
+        other = boxes[1 - boxes.index(box)]
+        assert not any(covers(other, corner) for corner in corners)
 
 
 def middle(mark: Any) -> tuple[float, float]:

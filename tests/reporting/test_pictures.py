@@ -12,8 +12,9 @@ from reporting.fronts import a_front
 from anymix.auditing import Audit, audit
 from anymix.reporting import draw_frontier, picture
 from anymix.reporting.arguments import checked_audits
+from anymix.reporting.frontier_pictures import frontier_figure
 from anymix.reporting.frontiers import checked_frontier
-from anymix.reporting.pictures import figure_of, frontier_figure
+from anymix.reporting.pictures import figure_of
 
 
 def zeros(p: int) -> dict[str, Audit]:
@@ -63,8 +64,8 @@ def test_the_ending_names_the_format() -> None:
         picture(two_models(2), "never.gif")
 
 
-@pytest.mark.parametrize("T", [1, 2, 20])
-@pytest.mark.parametrize("error", [None, 0.02, np.inf])
+@pytest.mark.parametrize("T", [1, 20])
+@pytest.mark.parametrize("error", [None, np.inf])
 def test_a_frontier_of_any_size_is_drawn(T: int, error: float, tmp_path: Path) -> None:
     front = a_front(T, error=error, chosen=T - 1)
     file = draw_frontier(front, tmp_path / "frontier.png", title="5 $ a_b $")

@@ -43,6 +43,11 @@ def verdict(pair: Comparison, kept: bool, floor: Audit | None = None) -> str:
             "Nothing to gain for the worst domain with these data and features: the ordinary "
             "model is kept."
         )
+    if all(np.array_equal(a, b) for a, b in zip(pair.a.row_losses, pair.b.row_losses, strict=True)):
+        return (
+            "The robust model is taken by all rows, but in every part that was judged the ordinary "
+            "one was kept: nothing is known of its gain on rows not seen."
+        )
     if pair.is_sure_gain:
         return "The robust model is better where the ordinary one is worst, on rows not seen."
     return (

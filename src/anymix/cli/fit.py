@@ -131,19 +131,12 @@ def fit_file(
     t = None if robustness == "auto" else _number("--robustness", robustness, 1.0)
     check_inputs([table, test], encoding, mixtures)
     shown = not (quiet or as_json)
+    model = {"mixtures": mixtures, "gamma": weight, "robustness": t}
+    kind = {"use_domain": use_domain and use_domain.value, "task": task.value, "drop": drop or ()}
+    judged = {"min_rows": min_rows, "folds": folds, "holdout": holdout}
     with steps(shown, ADVICE) as step, in_options(OPTIONS, [table, test]):
-        found = _fitted(
-            *(table, test, encoding, step, target, domain),
-            mixtures=mixtures,
-            gamma=weight,
-            robustness=t,
-            use_domain=None if use_domain is None else use_domain.value,
-            task=task.value,
-            drop=drop or (),
-            min_rows=min_rows,
-            folds=folds,
-            holdout=holdout,
-        )
+        options = {**model, **kind, **judged}
+        found = _fitted(table, test, encoding, step, target, domain, **options)
     notes = [f"Judged on {found.judged_on}.", *map(_advised, found.notes)]
     title = f"{target} by {', '.join(domain)}"
     print_result(

@@ -3,10 +3,12 @@
     V_c = max_{λ∈Λ} Σ_k λ_k (L̂_ck − b_k),     L̂_ck the mean loss of model c on domain k's rows
 
 The least V_c is a lucky one as well as a good one. The guard therefore takes the tamest model that
-the rows cannot tell from it. With b the model of least V, and λ the worst mixture of model c, that
-holds for model c if
+the rows cannot tell from it. With b the model of least V, that holds for model c if
 
-    Σ_k λ_k (L̂_ck − L̂_bk) ≤ one standard error of this difference, row by row.
+    V_c − V_b ≤ one standard error of Σ_k λ_k (L̂_ck − L̂_bk), row by row,
+
+λ being the worst mixture of model c. (That sum itself would flatter b: the worst mixture of c is
+partly one where c had bad luck.)
 
 The tamest is the ordinary model, c = 0, or else the one of least mean loss on all rows. In the
 latter case a model will do as well that keeps nine tenths of the gain V_0 − V_b: on very many rows
@@ -153,9 +155,9 @@ class HeldOut:
 
     def _is_as_good(self, c: int, best: int) -> bool:
         """Whether the rows of its worst mixture cannot tell it from the best, or hardly need to."""
-        loss, error = self.gain(best, c)
+        loss = float(self.value[c] - self.value[best])
         last_tenth = LAST_TENTH * float(self.value[0] - self.value[best])
-        return loss <= max(error, last_tenth, self.resolution)
+        return loss <= max(self.error(c, self.worst[c], best), last_tenth, self.resolution)
 
     def _tamest(self, good: NDArray[np.bool_]) -> int:
         return 0 if good[0] else int(np.argmin(np.where(good, self.pooled, np.inf)))

@@ -49,7 +49,7 @@ def overfit_message(
     Parameters
     ----------
     problem : LinearDomains
-        All rows, one by one: of merged ones it cannot be seen how many they were.
+        The rows, merged or one by one.
     solution : Solution
         What was fitted to them.
     gamma : float
@@ -80,7 +80,8 @@ def overfit_message(
 
 def _shares(problem: LinearDomains, mixture: Array) -> Array:
     """1/rows_k = Σ_i a_ki c_i, c_i the weight of row i; λ_k/m_k if each row is in one domain."""
-    shares: Array = problem.average @ (problem.average.T @ mixture)
+    c = problem.average.T @ mixture
+    shares: Array = problem.average @ (c if problem.row_counts is None else c / problem.row_counts)
     return shares
 
 

@@ -85,12 +85,9 @@ def candidates_of(
     [(0.5, 1.0), (0.5, 0.1), (1.0, 1.0), (1.0, 0.1)]
     """
     caps = sorted(skewnesses, key=lambda r: np.inf if r is None else r)
-    down, falling = (sorted(values, reverse=True) for values in (mus, gammas))
-    found = [
-        Candidate(t, gamma, mu, r)
-        for t, r in product(sorted(robustness), caps)
-        for mu, gamma in product(down, falling)
-    ]
+    μs, γs = sorted(mus, reverse=True), sorted(gammas, reverse=True)
+    grid = product(sorted(robustness), caps, μs, γs)
+    found = [Candidate(t, gamma, mu, r) for t, r, mu, gamma in grid]
     boldest = [c._replace(to_zero=True) for c in found if c.robustness == found[-1].robustness]
     return found + boldest if to_zero else found
 

@@ -2,218 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator
-from numbers import Integral
-from typing import Any, Self
+from collections.abc import Iterable
+from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.model_selection import check_cv
-from sklearn.utils import check_random_state
+from numpy.typing import ArrayLike
 
-from anymix.errors import InputError
 from anymix.estimators.baselines import Baseline
-from anymix.estimators.choices import Choice, choose
-from anymix.estimators.domain_features import Kind, widened
-from anymix.estimators.fitting import Settings
-from anymix.estimators.guarding import RULES, NothingGained
-from anymix.estimators.linear import estimator_of
-from anymix.estimators.ordinary import GAMMAS, Anchor
+from anymix.estimators.domain_features import Kind
+from anymix.estimators.ordinary import Anchor
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
-from anymix.estimators.searching import ROBUST_GAMMAS, ROBUSTNESS, Candidate, Plan, candidates_of
+from anymix.estimators.searching import ROBUSTNESS
+from anymix.estimators.selecting import AgnosticSelecting
 from anymix.mixtures.choosing import Mixtures
-from anymix.problem.dealing import Split, deal, sorted_rows
 from anymix.problem.rows import Rows
-from anymix.solvers.frontier import Frontier
-
-Array = NDArray[np.float64]
 
 __all__ = ["AgnosticClassifierCV", "AgnosticRegressorCV"]
 
 
-SHARED = (
-    "baseline",
-    "norm",
-    "tol",
-    "domain_features",
-    "fit_intercept",
-    "max_iter",
-    "loss",
-    "delta",
-)
-
-
-class _Selecting(BaseEstimator):
-    """What both estimators share: parameters, the search and the fit of the choice."""
-
-    n_features_in_: int
-    coef_: Array
-    intercept_: Any
-    baseline_losses_: Array
-    mixture_: Array
-    __metadata_request__fit = {"domains": True}  # noqa: RUF012 - scikit-learn's way to say it
-    __metadata_request__predict = {"domains": True}  # noqa: RUF012
-    __metadata_request__predict_proba = {"domains": True}  # noqa: RUF012
-    __metadata_request__predict_log_proba = {"domains": True}  # noqa: RUF012
-    __metadata_request__decision_function = {"domains": True}  # noqa: RUF012
-    __metadata_request__score = {"domains": True}  # noqa: RUF012
-
-    def __init__(
-        self,
-        gammas: Iterable[float] | None = None,
-        mus: Iterable[float] = (0.0,),
-        skewnesses: Iterable[float | None] = (None,),
-        cv: Any = 5,
-        rule: str = "guard",
-        *,
-        mixtures: Mixtures = None,
-        baseline: Baseline = None,
-        robustness: Iterable[float] = ROBUSTNESS,
-        anchor: Anchor = "ordinary",
-        domain_features: Kind = None,
-        repeats: int = 2,
-        solver: str = "exact",
-        tol: float = 1e-6,
-        norm: str = "squared",
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        random_state: Any = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.gammas = gammas
-        self.mus = mus
-        self.skewnesses = skewnesses
-        self.cv = cv
-        self.rule = rule
-        self.mixtures = mixtures
-        self.baseline = baseline
-        self.robustness = robustness
-        self.anchor = anchor
-        self.domain_features = domain_features
-        self.repeats = repeats
-        self.solver = solver
-        self.tol = tol
-        self.norm = norm
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def fit(
-        self, X: Any, y: Any, domains: Any = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Choose (t, γ, μ, r), then fit all rows with it; warn if that is the ordinary model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The features, dense, sparse or a frame.
-        y : array-like of shape (n,)
-            What to learn.
-        domains : array-like of shape (n,) or (n, p), or None
-            Labels, or memberships when a row may be in several domains; None is one domain.
-        sample_weight : array-like of shape (n,) or None
-            Weights ≥ 0 of the rows; None is 1.
-
-        Returns
-        -------
-        self
-        """
-        self._check()
-        rows = widened(self._read(X, y, domains, sample_weight), self.domain_features)
-        choice = choose(rows, self._repeats(rows), self._plan(rows), self._settings(), self.rule)
-        self._keep(choice, rows.names)
-        if choice.is_ordinary and len(choice.found.candidates) > 1:
-            warnings.warn(choice.nothing_gained, NothingGained, stacklevel=2)
-        return self
-
-    def _check(self) -> None:
-        if self.solver in ("stochastic", "optimistic"):
-            fix = "paths over gamma are exact: give 'exact'"
-            raise InputError("solver", f"is {self.solver!r}", fix)
-        if self.solver != "exact":
-            raise InputError("solver", f"is {self.solver!r}", "give 'exact'")
-        if self.rule not in RULES:
-            raise InputError("rule", f"is {self.rule!r}", "give 'guard', 'min' or '1se'")
-        if not isinstance(self.repeats, Integral) or self.repeats < 1:
-            raise InputError("repeats", f"is {self.repeats!r}", "give a whole number, at least 1")
-
-    def _plan(self, rows: Rows) -> Plan:
-        """The candidates; with one domain there is none but the ordinary model."""
-        gammas, robust = (
-            defaults if self.gammas is None else _values("gammas", self.gammas)
-            for defaults in (GAMMAS, ROBUST_GAMMAS)
-        )
-        grid = (_values(name, getattr(self, name)) for name in ("mus", "skewnesses"))
-        bold = [t for t in _values("robustness", self.robustness) if t != 0]
-        candidates = candidates_of(bold, robust, *grid, to_zero=isinstance(self.anchor, str))
-        return Plan(
-            candidates if len(rows.names) > 1 else [],
-            self.mixtures,
-            self.baseline,
-            self.anchor,
-            gammas,
-            self.norm,
-            self.max_iter,
-        )
-
-    def _repeats(self, rows: Rows) -> list[list[Split]]:
-        rng = check_random_state(self.random_state)
-        count = int(self.repeats) if isinstance(self.cv, Integral) else 1
-        found = [list(_folds(rows, self.cv, rng if i else None)) for i in range(count)]
-        if not found[0]:
-            raise InputError("cv", f"is {self.cv!r}, which has no fold", "give one fold or more")
-        return found
-
-    def _keep(self, choice: Choice, names: NDArray[Any]) -> None:
-        """The choice, the models, and the table of all candidates."""
-        found, held = choice.found, choice.found.held_out
-        self.best_index_ = choice.index
-        self.robustness_, self.gamma_, self.mu_, self.max_skewness_, _ = choice.candidate
-        self.frontier_: Frontier = choice.frontier
-        ordinary, chosen = (
-            fit.with_deviations(self.domain_features, self.n_features_in_)
-            for fit in (choice.ordinary, choice.fit)
-        )
-        shared = {name: value for name, value in self.get_params().items() if name in SHARED}
-        gamma = found.candidates[0].gamma
-        self.ordinary_ = estimator_of(ordinary, gamma, robustness=0.0, **shared)
-        if hasattr(self, "feature_names_in_"):
-            self.ordinary_.feature_names_in_ = self.feature_names_in_
-        self.__dict__.pop("deviations_", None)  # of an earlier fit
-        self.__dict__.update(chosen.attributes(), validation_losses_=None)
-        columns = zip(Candidate._fields, zip(*found.candidates, strict=True), strict=True)
-        self.cv_results_: dict[str, Any] = {
-            **{f"param_{name}": _column(values) for name, values in columns},
-            "worst_test_loss": held.value,
-            "se_test_loss": np.array([held.error(c, lam) for c, lam in enumerate(held.worst)]),
-            "pooled_test_loss": held.pooled,
-            **{f"test_loss_{k}": held.domain_losses[:, i] for i, k in enumerate(names.tolist())},
-        }
-
-    def _settings(self) -> Settings:
-        return Settings(
-            self.mixtures,
-            baseline=self.baseline,
-            norm=self.norm,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            verbose=self.verbose,
-        )
-
-    def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
-        raise NotImplementedError
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-class AgnosticClassifierCV(LinearClassifier, _Selecting):
+class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
     """The classifier that rows held out recommend: an ordinary one, or one for the worst mixture.
 
     Candidates are the ordinary model, fitted to all rows alike, and solutions of
@@ -314,7 +121,7 @@ class AgnosticClassifierCV(LinearClassifier, _Selecting):
         return read_classes(self, X, y, domains, sample_weight, self.fit_intercept)
 
 
-class AgnosticRegressorCV(LinearRegressor, _Selecting):
+class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
     """The regressor that rows held out recommend: an ordinary one, or one for the worst mixture.
 
     Candidates and choice are those of AgnosticClassifierCV, with squared or Huber loss.
@@ -449,43 +256,3 @@ class AgnosticRegressorCV(LinearRegressor, _Selecting):
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
         loss = regression_loss(self.loss, self.delta)
         return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, loss)
-
-
-def _column(values: Iterable[Any]) -> NDArray[Any]:
-    """A column of numbers; of objects, if None is among them."""
-    found = list(values)
-    return np.array(found, dtype=object if None in found else None)
-
-
-def _values(name: str, values: Any) -> list[Any]:
-    found = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else []
-    if not found:
-        raise InputError(name, f"is {values!r}", "give a list of one or more values to try")
-    return found
-
-
-def _folds(rows: Rows, cv: Any, rng: Any = None) -> Iterator[Split]:
-    """What to fit and what to judge on, for each fold; every domain is in both."""
-    if isinstance(cv, Integral):
-        _check_cv(rows, int(cv))
-        splits = deal(sorted_rows(rows, rng), int(cv))
-    else:
-        classifier = rows.classes is not None
-        splits = check_cv(cv, rows.y, classifier=classifier).split(rows.X, rows.y)
-    numbers = np.arange(len(rows))
-    for number, (train, test) in enumerate(splits, start=1):
-        held_out = numbers[test]  # masks become numbers
-        rows.check_domains(held_out, f"the test part of fold {number}")
-        yield numbers[train], held_out
-
-
-def _check_cv(rows: Rows, cv: int) -> None:
-    counts = rows.domains.counts(len(rows.names))
-    if cv < 2 or counts.min() < cv:
-        name, least = rows.names.tolist()[int(np.argmin(counts))], counts.min()
-        raise InputError(
-            "cv",
-            f"is {cv} and the smallest domain, {name!r}, has n_samples={least}",
-            "every fold needs a row of every domain: merge it with another, or lower cv (2 at "
-            "least)",
-        )

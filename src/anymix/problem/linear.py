@@ -166,6 +166,7 @@ class LinearDomains(WeightedRows):
         super().__init__(X, y, average, loss, intercept, n_scores)
         self.classes, self.domain_names, self.sizes = classes, domain_names, sizes
         self._is_merged = False
+        self.row_counts: Array | None = None  # of merged rows, how many each of them was
 
     # -- sizes ---------------------------------------------------------------------------------
 
@@ -235,7 +236,11 @@ class LinearDomains(WeightedRows):
         (2000, 4)
         """
         found = None if self._is_merged else merge(self)
-        merged = self if found is None else self._with_rows(*found)
+        merged = self
+        if found is not None:
+            kept, average, counts = found
+            merged = self._with_rows(kept, average)
+            merged.row_counts = counts
         merged._is_merged = True
         return merged
 

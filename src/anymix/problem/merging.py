@@ -14,8 +14,8 @@ Indices = NDArray[np.intp]
 __all__ = ["merge"]
 
 
-def merge(table: WeightedRows) -> tuple[Indices, sparse.csc_array] | None:
-    """The rows to keep and the shares that they stand for.
+def merge(table: WeightedRows) -> tuple[Indices, sparse.csc_array, Array] | None:
+    """The rows to keep, the shares that they stand for, and how many rows each of them was.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def merge(table: WeightedRows) -> tuple[Indices, sparse.csc_array] | None:
 
     Returns
     -------
-    tuple of ndarray and csc_array, or None
+    tuple of ndarray, csc_array and ndarray, or None
         None where a sample of the rows shows that there is little to merge.
     """
     n = table.n_rows
@@ -41,7 +41,15 @@ def merge(table: WeightedRows) -> tuple[Indices, sparse.csc_array] | None:
     kept, group = np.unique(keep, return_inverse=True)
     coo = table.average.tocoo()
     places = coo.coords[0], group[coo.coords[1]]
-    return kept, sparse.csc_array((coo.data, places), shape=(table.n_domains, len(kept)))
+    average = sparse.csc_array((coo.data, places), shape=(table.n_domains, len(kept)))
+    return kept, average, _counts(table, group)
+
+
+def _counts(table: WeightedRows, group: Indices) -> Array:
+    """(Σ c)²/Σ c² over the rows of each group, c their shares: their number, if all weigh alike."""
+    c = np.asarray(table.average.sum(axis=0)).ravel()
+    squares = np.bincount(group, c * c)
+    return np.divide(np.bincount(group, c) ** 2, squares, np.ones(len(squares)), where=squares > 0)
 
 
 def _keys(table: WeightedRows, rows: Indices) -> Array:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +20,17 @@ from anymix.reporting.words import number
 from anymix.solvers.frontier import Frontier, FrontierLosses
 
 Array = NDArray[np.float64]
-Range = tuple[float, float]
 
-__all__ = ["FITTED", "Axis", "Front", "Mark", "Panel", "Series", "axis_of", "checked_frontier"]
+__all__ = [
+    "FITTED",
+    "Front",
+    "Series",
+    "checked_frontier",
+    "error_in_words",
+    "robustness_in_words",
+]
 
 HELD_OUT, FITTED = "rows held out", "rows fitted"
-SAME_ROWS = (
-    "All models are judged on the same rows, so their differences are surer than single losses."
-)
-REACH = 1.5  # an error bar may leave the points by this many times the distance of the outermost
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,82 +61,7 @@ class Series:
     def cells(self, i: int) -> list[tuple[str, str]]:
         """What a table says of model i: both losses, each with its standard error or ''."""
         pairs = ((self.pooled, self.pooled_error), (self.worst, self.worst_error))
-        return [(number(loss[i]), _error(e[i]) if e[i] > 0 else "") for loss, e in pairs]
-
-
-class Mark(NamedTuple):
-    """The name of a model, which stands beside its point.
-
-    Attributes
-    ----------
-    place : int
-        Of the model.
-    lines : list of str
-        Its name.
-    above : bool
-        Whether it stands above the point and to the right, or below it and to the left: a line of
-        models that trade one loss for the other does not go there.
-    """
-
-    place: int
-    lines: list[str]
-    above: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Axis:
-    """One axis of a picture.
-
-    Parameters
-    ----------
-    ends : pair of float
-        Where it starts and ends.
-    too_wide : float or None
-        A usual standard error, if it is too wide to be drawn.
-    """
-
-    ends: Range
-    too_wide: float | None
-
-
-@dataclass(frozen=True, eq=False)
-class Panel:
-    """One picture: the series in it, the first of which carries the names, and both axes.
-
-    Parameters
-    ----------
-    series : list of Series
-        One or two.
-    x, y : Axis
-        Of the loss on all rows, and of the worst mixture's.
-    """
-
-    series: list[Series]
-    x: Axis
-    y: Axis
-
-    @property
-    def heading(self) -> str:
-        """Which rows it shows."""
-        return f"Losses on {' and '.join(s.rows for s in self.series)}"
-
-    @property
-    def caption(self) -> str:
-        """What is known of the standard errors, which are drawn or too wide for that."""
-        if not any(s.has_errors for s in self.series):
-            return ""
-        axes = (("all rows", self.x), ("the worst mixture", self.y))
-        wide = [f"{_error(a.too_wide)} for {of}" for of, a in axes if a.too_wide is not None]
-        said = ["Thin lines reach one standard error to each side."] if len(wide) < 2 else []
-        if wide:
-            said.append(f"One standard error is about {' and '.join(wide)}: too wide to be drawn.")
-        return " ".join([*said, SAME_ROWS] if self.series[0].worst.size > 1 else said)
-
-    def errors(self, series: Series) -> tuple[Array, Array]:
-        """The standard errors to draw along x and y; 0 for none."""
-        pairs = ((self.x, series.pooled_error), (self.y, series.worst_error))
-        x, y = (e if axis.too_wide is None else np.zeros_like(e) for axis, e in pairs)
-        return x, y
+        return [(number(loss[i]), error_in_words(e[i]) if e[i] > 0 else "") for loss, e in pairs]
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,34 +103,12 @@ class Front:
     @property
     def models(self) -> list[str]:
         """What a table calls the models."""
-        names = [_t(t) for t in self.robustness]
+        names = [robustness_in_words(t) for t in self.robustness]
         if self.ordinary is not None:
             names[self.ordinary] += ", ordinary"
         if self.chosen is not None:
             names[self.chosen] += ", taken"
         return names
-
-    @property
-    def panels(self) -> list[Panel]:
-        """One picture of all series, or one of each where they are too far apart to be read."""
-        single = [_panel([s]) for s in self.series]
-        both = _panel(self.series)
-        return [both] if _is_readable(single[0], both) else single
-
-    def marks(self, panel: Panel) -> list[Mark]:
-        """The names of the ordinary model and of the one taken, where they do not meet."""
-        o, i, first = self.ordinary, self.chosen, panel.series[0]
-        if i is None or i == o:
-            name = ["ordinary"] if i is None else ["ordinary,", "taken"]
-            return [] if o is None else [Mark(o, name, True)]
-        taken = ["robust, taken", _t(self.robustness[i])]
-        if o is None:
-            return [Mark(i, taken, True)]
-        low, high = panel.x.ends
-        if abs(first.pooled[i] - first.pooled[o]) > (high - low) / 3:
-            return [Mark(o, ["ordinary"], True), Mark(i, taken, True)]
-        higher = bool(first.worst[i] > first.worst[o])
-        return [Mark(o, ["ordinary"], not higher), Mark(i, taken, higher)]
 
     def hover(self, series: Series) -> list[str]:
         """What is said of each point when it is pointed at, its lines parted by <br>."""
@@ -220,9 +125,10 @@ class Front:
         if self.robustness.size == 1:
             return f"The point is a model. {sides}"
         start = "at the ordinary model" if self.ordinary is not None else "with the least robust"
+        least, most = robustness_in_words(0), robustness_in_words(1)
         return (
             f"Each point is a model. {sides} The line starts {start} and goes on as the robustness "
-            f"t grows: {_t(0)} looks at all rows alike, {_t(1)} at the worst mixture alone."
+            f"t grows: {least} looks at all rows alike, {most} at the worst mixture alone."
         )
 
     def finding(self) -> str | None:
@@ -232,7 +138,7 @@ class Front:
             return None
         if i == o:
             return "The ordinary model was taken."
-        taken = f"The robust model with {_t(self.robustness[i])} was taken"
+        taken = f"The robust model with {robustness_in_words(self.robustness[i])} was taken"
         if o is None:
             return f"{taken}."
         return (
@@ -244,7 +150,7 @@ class Front:
     def note(self) -> str:
         """What the numbers are worth."""
         if self.series[0].rows == FITTED:
-            rows = "These are the rows fitted: new rows lose more, and may order the models anew."
+            rows = "These are the rows fitted: new rows mostly lose more, and may rank them anew."
         else:
             rows = "Rows held out tell what to expect of new rows; rows fitted flatter a model."
         return f"{rows} The loss is the one that was trained, which need not be that of the audit."
@@ -309,71 +215,28 @@ def _series(rows: str, name: str, found: FrontierLosses, order: NDArray[np.intp]
     n = len(order)
     pooled = finite_vector(f"frontier.{name}.pooled", found.pooled, n)
     worst = finite_vector(f"frontier.{name}.worst", found.worst, n)
-    errors = (_errors(e, n)[order] for e in (found.pooled_error, found.worst_error))
-    return Series(rows, pooled[order], worst[order], *errors)
+    along = _errors(f"frontier.{name}.pooled_error", found.pooled_error, n)
+    up = _errors(f"frontier.{name}.worst_error", found.worst_error, n)
+    return Series(rows, pooled[order], worst[order], along[order], up[order])
 
 
-def _errors(errors: Array | None, n: int) -> Array:
+def _errors(argument: str, errors: Array | None, n: int) -> Array:
     """Standard errors, 0 where none is known."""
     if errors is None:
         return np.zeros(n)
-    return np.nan_to_num(np.asarray(errors, dtype=np.float64), nan=0.0, posinf=np.inf)
+    e = np.asarray(errors, dtype=np.float64)
+    if e.shape != (n,) or np.any(e < 0):
+        raise InputError(argument, f"is {errors!r}", f"give {n} numbers ≥ 0")
+    return np.where(np.isnan(e), 0.0, e)
 
 
-def axis_of(values: Array, errors: Array) -> Axis:
-    """An axis on which the values stand apart, whatever their errors are.
-
-    Parameters
-    ----------
-    values, errors : ndarray of shape (n,)
-        The errors may be infinite; 0 is none.
-
-    Returns
-    -------
-    Axis
-
-    Examples
-    --------
-    >>> axis_of(np.array([1.0, 2.0]), np.array([0.5, 0.25]))
-    Axis(ends=(0.2, 2.55), too_wide=None)
-    >>> axis_of(np.array([1.0, 2.0]), np.array([7.0, 9.0]))
-    Axis(ends=(0.7, 2.3), too_wide=8.0)
-    """
-    low, high = float(values.min()), float(values.max())
-    span = high - low
-    if span <= 1e-9 * max(abs(low), abs(high)):  # one point, or equal ones
-        span = 0.1 * abs(high) or 1.0
-    known = errors[errors > 0]
-    usual = float(np.median(known)) if known.size else 0.0
-    room = 0.3 * span  # for names
-    # Lines across the whole picture say nothing, and points squeezed by their lines neither.
-    if usual > REACH * span:
-        return Axis((low - room, high + room), usual)
-    low = max(low - REACH * span, float(np.min(values - errors)))
-    high = min(high + REACH * span, float(np.max(values + errors)))
-    return Axis((low - room, high + room), None)
-
-
-def _panel(series: list[Series]) -> Panel:
-    def axis(what: str) -> Axis:
-        values = np.concatenate([getattr(s, what) for s in series])
-        return axis_of(values, np.concatenate([getattr(s, f"{what}_error") for s in series]))
-
-    return Panel(series, axis("pooled"), axis("worst"))
-
-
-def _is_readable(alone: Panel, both: Panel) -> bool:
-    """Whether the first series keeps a third of each axis when the other is in the picture."""
-    pairs = ((alone.x.ends, both.x.ends), (alone.y.ends, both.y.ends))
-    return all(3 * (mine[1] - mine[0]) >= ours[1] - ours[0] for mine, ours in pairs)
-
-
-def _t(t: float) -> str:
+def robustness_in_words(t: float) -> str:
     """t and its value, with spaces at which no line breaks."""
     return f"t\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{t:.4g}"
 
 
-def _error(error: float) -> str:
+def error_in_words(error: float) -> str:
+    """A standard error with two digits, such as '± 0.012'."""
     return "± ∞" if math.isinf(error) else f"± {error:.2g}"
 
 

@@ -29,7 +29,8 @@ from anymix.reporting.arguments import (
     checked_verdict,
     extra_of,
 )
-from anymix.reporting.frontiers import Front, Panel, Series, checked_frontier
+from anymix.reporting.frontiers import Front, Series, checked_frontier
+from anymix.reporting.panels import Panel, marks_of, panels_of
 from anymix.reporting.shown import Measure, Shown
 from anymix.reporting.training import training_curves
 from anymix.solvers import Certificate, Frontier
@@ -165,7 +166,7 @@ def _data(
         "outline": shown.outline() if shown.p == 3 and not shown.whole else None,
         "telling": _most_telling(shown, star),
         "training": training,
-        "frontier": None if front is None else [_panel(front, p) for p in front.panels],
+        "frontier": None if front is None else [_panel(front, p) for p in panels_of(front)],
     }
 
 
@@ -176,7 +177,7 @@ def _panel(front: Front, panel: Panel) -> dict[str, Any]:
         "x": panel.x.ends,
         "y": panel.y.ends,
         "series": [_series(front, panel, s) for s in panel.series],
-        "marks": [mark._asdict() for mark in front.marks(panel)],
+        "marks": [mark._asdict() for mark in marks_of(front, panel)],
         "ordinary": front.ordinary,
         "chosen": front.chosen,
     }

@@ -1,7 +1,4 @@
-"""What audits found, as a picture: the domains' losses as bars, and the mixtures as a map.
-
-A frontier is a picture, too: what robustness buys and costs.
-"""
+"""What audits found, as a picture: the domains' losses as bars, and the mixtures as a map."""
 
 from __future__ import annotations
 
@@ -19,9 +16,7 @@ from anymix.auditing import Audit
 from anymix.errors import InputError
 from anymix.files import write_whole
 from anymix.reporting.arguments import checked_audits, checked_file, checked_mixture, extra_of
-from anymix.reporting.frontiers import FITTED, Front, Panel, Series, checked_frontier
 from anymix.reporting.shown import Shown
-from anymix.solvers import Frontier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,14 +24,12 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-__all__ = ["draw_frontier", "figure_of", "frontier_figure", "picture"]
+__all__ = ["COLORS", "figure_of", "literal", "picture", "saved"]
 
 COLORS = ("#c44e00", "#0072b2", "#00795a", "#8f4a7a", "#6b6b00")  # as in page/page.js
 STAR = "#6a3d9a"
 MOST_BARS = 24  # domains in a picture, those of highest loss
 EDGED: dict[str, Any] = {"markeredgecolor": "black", "clip_on": False}  # a mark seen on any colour
-CLEAR: dict[str, Any] = {"color": COLORS[1], "ecolor": f"{COLORS[1]}88", "fmt": "o-"}
-FAINT: dict[str, Any] = {"color": "#9aa5b0", "fmt": "o:", "markerfacecolor": "white"}  # rows fitted
 
 
 def picture(
@@ -78,123 +71,29 @@ def picture(
     """
     shown = checked_audits(audits)
     star = None if mixture is None else checked_mixture(mixture, shown.p)
-    return _saved(path, lambda: figure_of(shown, star, title))
+    return saved(path, lambda: figure_of(shown, star, title))
 
 
-def _saved(path: Any, made: Callable[[], Figure]) -> Path:
-    """A figure written to a file, whose ending is that of a picture."""
+def saved(path: Any, made: Callable[[], Figure]) -> Path:
+    """The path of a file with a figure in it, whose ending must be that of a picture.
+
+    Parameters
+    ----------
+    path : path-like
+        The file: .png, .svg or .pdf.
+    made : function
+        Makes the figure, once the path is known to be good.
+
+    Returns
+    -------
+    Path
+    """
     file = checked_file(path)
     if file.suffix.lower() not in (".png", ".svg", ".pdf"):
         fix = "name the format with .png, .svg or .pdf"
         raise InputError("path", f"ends in {file.suffix!r}", fix)
     figure = made()
     return write_whole(file, lambda new: figure.savefig(new, dpi=150))
-
-
-def draw_frontier(
-    frontier: Frontier, path: str | os.PathLike[str], *, title: str | None = None
-) -> Path:
-    """Draw Σ_k m̄_k L_k against max_{λ∈Λ} Σ_k λ_k L_k, a point for each model of a frontier.
-
-    Left is better for all rows, down is better for the worst mixture. The ordinary model and the
-    one that was taken are named. Rows held out and rows fitted share a picture where both can be
-    read in it.
-
-    Parameters
-    ----------
-    frontier : Frontier
-        `frontier_` of an estimator that chooses, or what `pareto_front` returned.
-    path : path-like
-        The file; its ending names the format: .png, .svg or .pdf.
-    title : str, optional
-        A heading.
-
-    Returns
-    -------
-    Path
-        The path of the picture.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import anymix as ax
-    >>> X, y = np.zeros((10, 1)), [1] * 7 + [0] + [0, 1]       # a is mostly 1; b half and half
-    >>> front = ax.pareto_front(ax.LinearDomains(X, y, ["a"] * 8 + ["b"] * 2), gamma=0.0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     draw_frontier(front, Path(folder) / "frontier.svg").name
-    'frontier.svg'
-    """
-    front = checked_frontier(frontier)
-    return _saved(path, lambda: frontier_figure(front, title))
-
-
-def frontier_figure(front: Front, title: str | None = None) -> Figure:
-    """The picture of a frontier as a matplotlib figure.
-
-    Parameters
-    ----------
-    front : Front
-        The models and their losses.
-    title : str, optional
-        A heading.
-
-    Returns
-    -------
-    Figure
-    """
-    with extra_of("a picture"):
-        from matplotlib.figure import Figure
-    panels = front.panels
-    figure = Figure(figsize=(max(7.0, 5.5 * len(panels)), 4.8), layout="constrained")
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        _draw_points(axes, panel)
-        _draw_names(axes, front, panel)
-        axes.set(xlim=panel.x.ends, ylim=panel.y.ends)
-        axes.set(xlabel="loss on all rows", ylabel="loss of the worst mixture")
-        axes.set_title(panel.heading, fontsize="medium", loc="left")
-        axes.spines[["top", "right"]].set_visible(False)
-    note = textwrap.fill(panels[0].caption, 90 * len(panels))  # rows fitted have nothing to say
-    figure.supxlabel(note, fontsize="small", color="#55606b")
-    if title is not None:
-        figure.suptitle(_literal(title))
-    return figure
-
-
-def _draw_points(axes: Axes, panel: Panel) -> None:
-    """The points of the series, joined in the order of t, with their standard errors."""
-    for i, series in enumerate(panel.series):
-        looks = (
-            FAINT
-            if series.rows == FITTED
-            else {"color": COLORS[1], "fmt": "o-", "ecolor": "#0072b288"}
-        )
-        # An infinite line would not be drawn at all; one of twice the picture leaves it.
-        along, up = (np.minimum(e, 2 * (end[1] - end[0])) for e, end in _errors(panel, series))
-        axes.errorbar(series.pooled, series.worst, xerr=along, yerr=up, elinewidth=0.6,
-                      label=series.rows, zorder=3 - i, **looks)  # fmt: skip
-    if len(panel.series) > 1:
-        axes.legend(frameon=False)
-
-
-def _draw_names(axes: Axes, front: Front, panel: Panel) -> None:
-    """A square for the ordinary model, a ring around the one taken, and both names."""
-    first = panel.series[0]
-    at = list(zip(first.pooled, first.worst, strict=True))
-    if front.ordinary is not None:
-        axes.plot(*at[front.ordinary], "s", color=COLORS[0], markersize=9, zorder=4)
-    if front.chosen is not None:
-        axes.plot(*at[front.chosen], "ko", fillstyle="none", markersize=15, zorder=4)
-    arrow = {"arrowstyle": "-", "linewidth": 0.8, "shrinkB": 8}
-    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
-    for mark in front.marks(panel):
-        offset, side = ((18, 20), "bottom") if mark.above else ((-18, -20), "top")
-        axes.annotate("\n".join(mark.lines), at[mark.place], offset, textcoords="offset points",
-                      ha="center", va=side, arrowprops=arrow, bbox=paper, zorder=5)  # fmt: skip
-
-
-def _errors(panel: Panel, series: Series) -> Iterator[tuple[Array, tuple[float, float]]]:
-    """The standard errors along each axis, with its ends."""
-    return zip(panel.errors(series), (panel.x.ends, panel.y.ends), strict=True)
 
 
 def figure_of(shown: Shown, star: Array | None = None, title: str | None = None) -> Figure:
@@ -225,13 +124,13 @@ def figure_of(shown: Shown, star: Array | None = None, title: str | None = None)
     handles, labels = right.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     if title is not None:
-        figure.suptitle(_literal(title))
+        figure.suptitle(literal(title))
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """A dollar sign is one, not the start of a formula."""
     return text.replace("$", r"\$")
 
@@ -239,7 +138,7 @@ def _literal(text: str) -> str:
 def _colored(shown: Shown) -> Iterator[tuple[str, str, Audit]]:
     """Colour, name and audit of every model; a single one has the second colour, as on the page."""
     for i, (name, audit) in enumerate(shown.audits.items()):
-        yield COLORS[(i + (len(shown.audits) == 1)) % len(COLORS)], _literal(name), audit
+        yield COLORS[(i + (len(shown.audits) == 1)) % len(COLORS)], literal(name), audit
 
 
 def _draw_bars(axes: Axes, shown: Shown) -> None:
@@ -253,7 +152,7 @@ def _draw_bars(axes: Axes, shown: Shown) -> None:
         at = np.arange(len(order)) + (i - (len(shown.audits) - 1) / 2) * width
         error = np.abs(ends.T - values)
         axes.barh(at, values, width, xerr=error, color=color, error_kw={"elinewidth": 0.8})
-    names = [_literal(textwrap.shorten(shown.names[k], 28, placeholder="…")) for k in order]
+    names = [literal(textwrap.shorten(shown.names[k], 28, placeholder="…")) for k in order]
     axes.set_yticks(np.arange(len(order)), names)
     axes.invert_yaxis()
     left, right = axes.get_xlim()
@@ -276,7 +175,7 @@ def _draw_line(axes: Axes, shown: Shown, star: Array | None) -> None:
     for low, high in ((0.0, least), (largest, 1.0)):
         if high - low > 1e-9:
             axes.axvspan(low, high, color="#dde2e7", zorder=0)
-    axes.set(xlabel=f"share of {_literal(shown.names[1])}", ylabel=shown.loss)
+    axes.set(xlabel=f"share of {literal(shown.names[1])}", ylabel=shown.loss)
     axes.set(xlim=(0, 1), ylim=(min(0, axes.get_ylim()[0]), None))
 
 
@@ -298,7 +197,7 @@ def _draw_triangle(axes: Axes, shown: Shown, star: Array | None) -> None:
     axes.plot(*around.T, "k--", linewidth=1, label="border of Λ")
     for corner, name, above in zip(CORNERS, shown.names, (False, False, True), strict=True):
         offset, side = (8, "bottom") if above else (-8, "top")
-        axes.annotate(_literal(name), corner, (0, offset), ha="center", va=side,
+        axes.annotate(literal(name), corner, (0, offset), ha="center", va=side,
                       textcoords="offset points")  # fmt: skip
     axes.set_aspect("equal")
     axes.set_axis_off()
@@ -340,5 +239,5 @@ def _draw_range(axes: Axes, shown: Shown, star: Array | None) -> None:
         for mark, fill, lam, what in marks:
             at, label = lam @ audit.domain_losses, None if i else what
             axes.plot(at, i - 0.2, mark, color=fill, **EDGED, label=label)
-    axes.set_yticks(range(len(shown.audits)), [_literal(name) for name in shown.audits])
+    axes.set_yticks(range(len(shown.audits)), [literal(name) for name in shown.audits])
     axes.set(ylim=(len(shown.audits) - 0.5, -0.5), xlabel=shown.loss)

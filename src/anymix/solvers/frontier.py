@@ -81,10 +81,10 @@ class Frontier:
     Examples
     --------
     >>> import anymix as ax
-    >>> problem = ax.LinearDomains([[0.0]] * 4, [1, 1, 1, 0], ["a", "a", "a", "b"])
-    >>> front = ax.pareto_front(problem, robustness=(0, 1), gamma=0.0)
-    >>> front.robustness, front.domain_names.tolist(), front.fitted.domains.round(2)
-    (array([0., 1.]), ['a', 'b'], array([[0.29, 1.39], [0.69, 0.69]]))
+    >>> X, y = [[0.0], [1.0], [0.0], [1.0]], [0, 1, 1, 0]
+    >>> front = ax.pareto_front(ax.LinearDomains(X, y, ["a", "a", "b", "b"]), robustness=[0, 1])
+    >>> front.domain_names.tolist(), front.fitted.worst.round(3).tolist(), front.held_out
+    (['a', 'b'], [0.693, 0.693], None)
     """
 
     robustness: Array
@@ -145,7 +145,7 @@ def pareto_front(
         The weight γ of R.
     offsets : array-like of shape (p,), optional
         b, subtracted from the losses.
-    **options : object
+    **options : Any
         Other options of `solve`: norm, anchor, mu, tol, max_iter.
 
     Returns

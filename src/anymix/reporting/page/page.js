@@ -509,13 +509,14 @@ function drawFrontier(chart, panel) {
     ...sign(panel.chosen, { symbol: "circle-open", size: 22, color: INK, line: { width: 2.5 } }),
   ];
   const margin = { l: 68, r: 16, t: 10, b: 48 };
-  const width = chart.clientWidth - margin.l - margin.r;
+  const [width, height] = [chart.clientWidth - margin.l - margin.r, 400 - margin.t - margin.b];
+  const pixel = (x, y) => [(width * (x - panel.x[0])) / (panel.x[1] - panel.x[0]), (height * (panel.y[1] - y)) / (panel.y[1] - panel.y[0])];
+  const drawn = panel.series.map((s) => s.pooled.map((x, i) => pixel(x, s.worst[i])));
+  const free = roomForNames(drawn, width, height);
   const name = ({ place, lines, above }) => {
-    const [x, y] = [first.pooled[place], first.worst[place]];
-    const left = (width * (x - panel.x[0])) / (panel.x[1] - panel.x[0]);
-    const room = Math.max(0, Math.min(48, (above ? width - left : left) - 56)); // so that it stays in the picture
+    const [ax, ay] = free(drawn[0][place], lines, above);
     return {
-      x, y, text: lines.join("<br>"), ax: above ? room : -room, ay: above ? -34 : 42, arrowhead: 0, arrowwidth: 1, arrowcolor: INK,
+      x: first.pooled[place], y: first.worst[place], text: lines.join("<br>"), ax, ay, arrowhead: 0, arrowwidth: 1, arrowcolor: INK,
       standoff: 9, font: { size: 14, color: INK }, bgcolor: "rgba(255,255,255,0.85)",
     };
   };
@@ -523,6 +524,26 @@ function drawFrontier(chart, panel) {
     margin, showlegend: false, annotations: panel.marks.map(name),
     xaxis: axis("loss on all rows", { range: panel.x, nticks: width < 400 ? 5 : 8 }), yaxis: axis("loss of the worst mixture", { range: panel.y }),
   }, 400);
+}
+
+// Where a name stands beside its point: the place that hides the least of the points, the lines and other names.
+function roomForNames(drawn, width, height) {
+  const between = ([ax, ay], [bx, by]) => [0.2, 0.4, 0.6, 0.8].map((t) => [ax + t * (bx - ax), ay + t * (by - ay), 1]);
+  const taken = drawn.flatMap((points) => points.flatMap((a, i) => [[...a, 5], ...(i ? between(points[i - 1], a) : [])]));
+  return ([x, y], lines, above) => {
+    const [w, h] = [5 + 4.2 * Math.max(...lines.map((l) => l.length)), 4 + 10 * lines.length]; // half of its size, about
+    const over = [40, 0, -40].map((dx) => [dx, -h - 18]);
+    const under = [-40, 0, 40].map((dx) => [dx, h + 18]);
+    const places = [...(above ? [...over, ...under] : [...under, ...over]), [w + 20, 0], [-w - 20, 0]];
+    const cost = ([dx, dy]) => {
+      const [cx, cy] = [x + dx, y + dy];
+      const outside = cx < w || cx > width - w || cy < h || cy > height - h;
+      return taken.reduce((sum, [px, py, weight]) => sum + (Math.abs(px - cx) < w + 6 && Math.abs(py - cy) < h + 6 ? weight : 0), outside ? 100 : 0);
+    };
+    const best = places.reduce((a, b) => (cost(b) < cost(a) ? b : a));
+    for (const u of [-1, -0.5, 0, 0.5, 1]) for (const v of [-1, 0, 1]) taken.push([x + best[0] + u * w, y + best[1] + v * h, 20]);
+    return best;
+  };
 }
 
 // Training ------------------------------------------------------------------------------------------
