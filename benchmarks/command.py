@@ -93,7 +93,8 @@ def compas(rows: int) -> Any:
 def adult(rows: int) -> Any:
     """Adult's 15 columns, its rows drawn again and again; `fnlwgt` is made to differ."""
     rng = np.random.default_rng(0)
-    data = datasets.load_adult(features="all", domain="sex", drop=(), as_frame=True, progress=False)
+    options: Any = {"domains": "sex", "drop": (), "as_frame": True, "progress": False}
+    data = datasets.load_adult(features="all", **options)
     drawn = rng.integers(0, len(data.y), rows)
     frame = data.X.iloc[drawn].assign(income=np.where(data.y == 1, ">50K", "<=50K")[drawn])
     return frame.assign(fnlwgt=frame["fnlwgt"] + rng.integers(-9000, 9000, rows))

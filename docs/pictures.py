@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anymix as ax
+from anymix.reporting import draw_frontier
 from anymix.solvers.samplers import FullBatch
 from anymix.solvers.stochastic import Iterate, mirror_prox_afl
 
@@ -82,5 +83,17 @@ def _distances(axes: Any, plain: list[Iterate], inward: list[Iterate], prox: lis
     axes.legend(frameon=False, loc="lower left")
 
 
+def frontier() -> None:
+    """The models from ordinary to robust of the example in docs/estimators.md, held out."""
+    rng = np.random.default_rng(0)
+    region = np.repeat(["city", "rural"], [900, 100])
+    effect = np.where(region[:, None] == "city", [2, 1, 0], [0, 1, 2])
+    X = rng.normal(size=(len(region), 10))
+    y = (X[:, :3] * effect).sum(axis=1) + rng.logistic(size=len(region)) > 0
+    model = ax.AgnosticClassifierCV().fit(X, y, domains=region)
+    draw_frontier(model.frontier_, FOLDER / "frontier.png")
+
+
 if __name__ == "__main__":
     optimistic()
+    frontier()

@@ -34,10 +34,11 @@ def attribute(found: Any, name: str) -> Any:
     assert inspect.isclass(found), f"{found!r} has no {name!r}"
     if any(name in vars(c).get("__annotations__", {}) for c in found.__mro__):
         return None
-    tree = ast.parse(textwrap.dedent(inspect.getsource(found)))
+    own = [c for c in found.__mro__ if c.__module__.startswith("anymix.")]
     set_by_itself = {
         node.attr
-        for node in ast.walk(tree)
+        for c in own
+        for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(c))))
         if isinstance(node, ast.Attribute)
         and isinstance(node.ctx, ast.Store)
         and isinstance(node.value, ast.Name)
@@ -77,7 +78,12 @@ def test_a_symbol_leads_to_the_code(cells: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["anymix.mixtures:Simplexx", "anymix.mixtures:MixtureSet.skew", "anymix.solvers:solve(beta)"],
+    [
+        "anymix.mixtures:Simplexx",
+        "anymix.mixtures:MixtureSet.skew",
+        "anymix.solvers:solve(beta)",
+        "anymix.estimators:AgnosticClassifierCV.frontiers_",
+    ],
 )
 def test_a_name_that_is_gone_is_noticed(address: str) -> None:
     found = ADDRESS.fullmatch(f"`{address}`")

@@ -210,10 +210,10 @@ def _own(data: datasets.Dataset) -> tuple[pd.DataFrame, Array, Strings]:
 Rows = tuple[pd.DataFrame, Any, Any]  # features, target, domains
 
 
-def _adult(domain: str, told_by: tuple[str, ...]) -> Rows:
+def _adult(by: str, told_by: tuple[str, ...]) -> Rows:
     """Income above 50,000 dollars; without the census' weights of the rows."""
     drop = (*told_by, "fnlwgt")
-    data = datasets.load_adult(features="all", domain=domain, drop=drop, as_frame=True)
+    data = datasets.load_adult(features="all", domains=by, drop=drop, as_frame=True)
     X, y, domains = _own(data)
     return X, y, merge_rare(domains, 100)
 

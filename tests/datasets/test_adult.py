@@ -81,15 +81,15 @@ def test_adult_unknown_is_a_level(cache: Path) -> None:
 
 
 def test_adult_by_any_column(cache: Path) -> None:
-    data = datasets.load_adult(domain="sex")
+    data = datasets.load_adult(domains="sex")
     assert set(data.domains) == set(data.domains_test) == {"Female", "Male"}
     columns = {name.partition("=")[0] for name in data.feature_names}
     assert columns == set(adult_file._CATEGORICAL) - {"sex"}
-    assert len(set(datasets.load_adult(domain="education").domains)) == 16
+    assert len(set(datasets.load_adult(domains="education").domains)) == 16
 
 
 def test_adult_by_sex_and_race(cache: Path, adult: dict[str, bytes]) -> None:
-    data = datasets.load_adult(domain="sex-race")
+    data = datasets.load_adult(domains="sex-race")
     assert data.domains.tolist() == [f"{r['sex']}, {r['race']}" for r in rows(adult["adult.data"])]
     assert len(set(data.domains)) == len(set(data.domains_test)) == 10
     columns = {name.partition("=")[0] for name in data.feature_names}
@@ -99,7 +99,7 @@ def test_adult_by_sex_and_race(cache: Path, adult: dict[str, bytes]) -> None:
 def test_adult_leaves_out_what_tells_the_domain(cache: Path) -> None:
     names = datasets.load_adult(features="all").feature_names
     assert not any(name.startswith("education") for name in names)
-    names = datasets.load_adult(features="all", domain="education").feature_names
+    names = datasets.load_adult(features="all", domains="education").feature_names
     assert not any(name.startswith("education") for name in names)
     names = datasets.load_adult(drop=("race", "sex")).feature_names
     assert {"education=Doctorate", "relationship=Wife"} <= set(names)
@@ -132,9 +132,10 @@ def test_adult_as_frame_without_pandas(cache: Path, monkeypatch: pytest.MonkeyPa
     ("arguments", "message"),
     [
         ({"features": "numeric"}, "features is 'numeric'"),
-        ({"domain": "age"}, "domain is 'age'.*'sex'"),
-        ({"domain": None}, "domain is None"),
-        ({"domain": ["sex", "race"]}, "domain is .'sex', 'race'.; use one of"),
+        ({"domain": "sex"}, "domain is no argument since 0.2; it is called domains now"),
+        ({"domains": "age"}, "domains is 'age'.*'sex'"),
+        ({"domains": None}, "domains is None"),
+        ({"domains": ["sex", "race"]}, "domains is .'sex', 'race'.; use one of"),
         ({"drop": ("income",)}, "drop holds 'income'"),
         ({"drop": "seks"}, "drop holds 'seks'"),
         ({"drop": adult_file._CATEGORICAL}, "drop leaves no column"),

@@ -64,12 +64,12 @@ def test_compas_encoded(cache: Path) -> None:
 
 
 def test_compas_by_other_domains(cache: Path, table: pd.DataFrame) -> None:
-    data = datasets.load_compas(domain="sex")
+    data = datasets.load_compas(domains="sex")
     assert set(data.domains) == {"Female", "Male"}
     names = data.feature_names
     assert "race=Asian" in names
     assert not any(name.startswith("sex") for name in names)
-    data = datasets.load_compas(domain="sex-race")
+    data = datasets.load_compas(domains="sex-race")
     assert len(set(data.domains)) == 8
     women = (table["sex"] == "Female") & (table["race"] == "Hispanic")
     both = [*data.domains, *data.domains_test]
@@ -79,8 +79,8 @@ def test_compas_by_other_domains(cache: Path, table: pd.DataFrame) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"domain": "age"}, "domain is 'age'.*'sex-race'"),
-        ({"domain": None}, "domain is None"),
+        ({"domains": "age"}, "domains is 'age'.*'sex-race'"),
+        ({"domains": None}, "domains is None"),
         ({"drop": ("decile_score",)}, "drop holds 'decile_score'"),
         ({"drop": "two_year_recid"}, "drop holds 'two_year_recid'"),
         ({"drop": compas_file._FEATURES}, "drop leaves no column"),

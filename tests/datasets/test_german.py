@@ -96,13 +96,13 @@ def test_german_encoded(cache: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("domain", "left_out", "n_domains"),
+    ("domains", "left_out", "n_domains"),
     [("age", {"age"}, 2), ("sex", {"sex and marital status"}, 2)],
 )
 def test_german_leaves_out_what_tells_the_domain(
-    cache: Path, domain: str, left_out: set[str], n_domains: int
+    cache: Path, domains: str, left_out: set[str], n_domains: int
 ) -> None:
-    data = datasets.load_german(domain=domain, as_frame=True)
+    data = datasets.load_german(domains=domains, as_frame=True)
     assert set(german_file._FEATURES) - set(data.feature_names) == left_out
     assert len(set(data.domains)) == n_domains
 
@@ -110,8 +110,8 @@ def test_german_leaves_out_what_tells_the_domain(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"domain": "housing"}, "domain is 'housing'.*'age-sex'"),
-        ({"domain": None}, "domain is None"),
+        ({"domains": "housing"}, "domains is 'housing'.*'age-sex'"),
+        ({"domains": None}, "domains is None"),
         ({"drop": ("risk",)}, "drop holds 'risk'"),
         ({"drop": german_file._FEATURES}, "drop leaves no column"),
         ({"sparse": True, "as_frame": True}, "sparse and as_frame"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Literal
+from typing import Literal, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ from anymix.datasets.origins import Origin
 from anymix.datasets.packages import from_wheel
 from anymix.datasets.sources import read_files
 from anymix.errors import InputError
+
+P = ParamSpec("P")
 
 __all__ = ["ADULT", "load_adult"]
 
@@ -71,10 +74,23 @@ ADULT = Origin(
 )
 
 
+def _refuse_domain(load: Callable[P, Dataset]) -> Callable[P, Dataset]:
+    """The loader, with an InputError for who still gives the argument `domain` of version 0.1."""
+
+    @wraps(load)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> Dataset:
+        if "domain" in kwargs:
+            raise InputError("domain", "is no argument since 0.2", "it is called domains now")
+        return load(*args, **kwargs)
+
+    return checked
+
+
+@_refuse_domain
 def load_adult(
     *,
     features: Literal["categorical", "all"] = "categorical",
-    domain: str = "doctorate",
+    domains: str = "doctorate",
     drop: Sequence[str] | None = None,
     sparse: bool = False,
     as_frame: bool = False,
@@ -90,7 +106,7 @@ def load_adult(
     features : "categorical" or "all"
         "categorical": the 8 categorical columns; "all": the 6 numeric ones too, as they are
         (their scales differ by a factor of 10,000: standardise them for a linear model).
-    domain : str
+    domains : str
         "doctorate"; "sex-race", ten domains such as "Female, Black"; or a categorical column whose
         levels are the domains, such as "education" (16) or "sex".
     drop : sequence of str, optional
@@ -111,14 +127,14 @@ def load_adult(
 
     Examples
     --------
-    >>> load_adult(domain="age")
+    >>> load_adult(domains="age")
     Traceback (most recent call last):
         ...
-    anymix.errors.InputError: domain is 'age'; use one of 'doctorate', 'sex-race', ...
+    anymix.errors.InputError: domains is 'age'; use one of 'doctorate', 'sex-race', ...
     """
     if features not in ("categorical", "all"):
         raise InputError("features", f"is {features!r}", "use 'categorical' or 'all'")
-    by = chosen_domain(domain, _DOMAINS)
+    by = chosen_domain(domains, _DOMAINS)
     columns = _FEATURES if features == "all" else _CATEGORICAL
     keep = chosen_columns(columns, drop, by, _FEATURES)
     refuse_sparse_frame(sparse, as_frame)

@@ -66,11 +66,11 @@ def by_columns(first: Domain, second: Domain) -> Domain:
     return Domain(told_by, names)
 
 
-def chosen_domain(domain: str, domains: Mapping[str, Domain]) -> Domain:
-    """The domain of that name, or an InputError that says which there are."""
-    if domain not in tuple(domains):  # a tuple, because a dictionary cannot look for a list
-        raise InputError("domain", f"is {domain!r}", f"use one of {quoted(list(domains))}")
-    return domains[domain]
+def chosen_domain(domains: str, known: Mapping[str, Domain]) -> Domain:
+    """The way to split of that name, or an InputError that says which there are."""
+    if domains not in tuple(known):  # a tuple, because a dictionary cannot look for a list
+        raise InputError("domains", f"is {domains!r}", f"use one of {quoted(list(known))}")
+    return known[domains]
 
 
 def chosen_columns(

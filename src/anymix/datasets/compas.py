@@ -53,7 +53,7 @@ COMPAS = Origin(
 
 def load_compas(
     *,
-    domain: str = "race",
+    domains: str = "race",
     drop: Sequence[str] | None = None,
     sparse: bool = False,
     as_frame: bool = False,
@@ -68,7 +68,7 @@ def load_compas(
 
     Parameters
     ----------
-    domain : str
+    domains : str
         "race": "African-American", "Caucasian", "Hispanic" and "Other", to which the 32 Asian and
         18 Native American people are added; "sex"; or "sex-race", such as "Female, Hispanic".
     drop : sequence of str, optional
@@ -88,12 +88,12 @@ def load_compas(
 
     Examples
     --------
-    >>> load_compas(domain="age")
+    >>> load_compas(domains="age")
     Traceback (most recent call last):
         ...
-    anymix.errors.InputError: domain is 'age'; use one of 'race', 'sex', 'sex-race'
+    anymix.errors.InputError: domains is 'age'; use one of 'race', 'sex', 'sex-race'
     """
-    by = chosen_domain(domain, _DOMAINS)
+    by = chosen_domain(domains, _DOMAINS)
     keep = chosen_columns(_FEATURES, drop, by, _FEATURES)
     refuse_sparse_frame(sparse, as_frame)
     train, test = every_fourth_row(_table(read_files(COMPAS, progress=progress)[_FILE]))

@@ -106,7 +106,7 @@ GERMAN = Origin(
 
 def load_german(
     *,
-    domain: str = "age-sex",
+    domains: str = "age-sex",
     drop: Sequence[str] | None = None,
     sparse: bool = False,
     as_frame: bool = False,
@@ -121,7 +121,7 @@ def load_german(
 
     Parameters
     ----------
-    domain : str
+    domains : str
         "age-sex": four domains such as "at most 25, female"; "age" or "sex".
     drop : sequence of str, optional
         Columns to leave out. None leaves out those that tell the domain: `age` for the age, and
@@ -141,12 +141,12 @@ def load_german(
 
     Examples
     --------
-    >>> load_german(domain="housing")
+    >>> load_german(domains="housing")
     Traceback (most recent call last):
         ...
-    anymix.errors.InputError: domain is 'housing'; use one of 'age-sex', 'age', 'sex'
+    anymix.errors.InputError: domains is 'housing'; use one of 'age-sex', 'age', 'sex'
     """
-    by = chosen_domain(domain, _DOMAINS)
+    by = chosen_domain(domains, _DOMAINS)
     keep = chosen_columns(_FEATURES, drop, by, _FEATURES)
     refuse_sparse_frame(sparse, as_frame)
     files = read_files(GERMAN, progress=progress)

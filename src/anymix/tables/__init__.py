@@ -1,5 +1,7 @@
 """From a file to a model and back: read a table, fit it, save the model, predict, audit.
 
+Examples
+--------
 >>> import tempfile
 >>> from anymix.tables import fit_table, predict_table, read_table
 >>> text = "x,region,bought\\n" + "0,north,no\\n1,north,yes\\n0,south,no\\n1,south,yes\\n" * 10

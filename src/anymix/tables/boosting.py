@@ -70,7 +70,7 @@ class BoostedModel:
     def _wide(self, X: Any, domains: Any) -> Array:
         X = dense(X)
         if self.domain_names is None:
-            return X
+            return np.asarray(X)
         labels = np.full(len(X), None) if domains is None else domains
         return np.column_stack([X, members_of(labels, self.domain_names, len(X)).toarray()])
 
@@ -90,7 +90,7 @@ class BoostedChoice:
     @property
     def is_ordinary(self) -> bool:
         """Whether the ordinary model was kept."""
-        return self.ensemble.best_index_ == 0
+        return bool(self.ensemble.best_index_ == 0)
 
     @property
     def robustness(self) -> float:

@@ -83,7 +83,7 @@ class TableFit:
     @property
     def robustness(self) -> float:
         """t of the model: 0 is the ordinary one."""
-        return self.choice.robustness
+        return float(self.choice.robustness)
 
     @property
     def solution(self) -> Any:

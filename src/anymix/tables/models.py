@@ -66,12 +66,13 @@ class TableModel:
     @property
     def uses_domain(self) -> bool:
         """Whether the domain is a feature."""
-        return self.fit.model.uses_domain
+        return bool(self.fit.model.uses_domain)
 
     @property
     def classes(self) -> NDArray[Any] | None:
         """The classes in the order of `predict_proba`; None in regression."""
-        return self.fit.model.classes
+        classes: NDArray[Any] | None = self.fit.model.classes
+        return classes
 
     @property
     def estimator(self) -> AgnosticClassifier | AgnosticRegressor | AgnosticEnsemble:
@@ -95,11 +96,11 @@ class TableModel:
 
     def predict(self, frame: Any) -> NDArray[Any]:
         """The most probable class or the value of every row, (n,)."""
-        return self.fit.model.predict(*self._read(frame))
+        return np.asarray(self.fit.model.predict(*self._read(frame)))
 
     def predict_proba(self, frame: Any) -> Array:
         """Probabilities of the classes, (n, K)."""
-        return self.fit.model.predict_proba(*self._read(frame))
+        return np.asarray(self.fit.model.predict_proba(*self._read(frame)))
 
     def _read(self, frame: Any) -> tuple[Any, NDArray[Any] | None]:
         """X, and the domains of the rows if they are a feature."""
