@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from anymix.errors import InputError
 from anymix.estimators.domain_features import Kind, members_of, widened
@@ -25,6 +26,7 @@ Array = NDArray[np.float64]
 
 __all__ = ["BoostedChoice", "BoostedFit", "BoostedLearner", "BoostedModel", "check_boosted"]
 
+FEW_ROWS = 10_000
 TREES: dict[str, Any] = {  # of a kind that needs no tuning: many small steps, stopped in time
     "learning_rate": 0.05,
     "max_iter": 300,
@@ -166,7 +168,8 @@ class BoostedLearner:
         chosen = _said(ensemble, X_held, rows)
         ordinary = chosen
         if ensemble.best_index_ != 0:
-            ordinary = _said(_trees(rows).fit(X, y), X_held, rows)
+            with _threads(len(X)):
+                ordinary = _said(_trees(rows).fit(X, y), X_held, rows)
         return {"ordinary": ordinary, "chosen": chosen, "best robust": chosen}, None
 
     def whole(self, rows: Rows, kept: None) -> Learned:
@@ -184,13 +187,18 @@ class BoostedLearner:
             options = {"robustness": (self.robustness,), "rule": "min"}
         model = AgnosticEnsemble(_trees(rows), self.mixtures, **options)
         domains = rows.names[rows.domains.key()[part]]
-        with warnings.catch_warnings(action="ignore", category=NothingGained):
+        with warnings.catch_warnings(action="ignore", category=NothingGained), _threads(len(X)):
             return model.fit(X, rows.y[part], domains=domains)
 
 
 def _said(trees: Any, X: Array, rows: Rows) -> Array:
     """Values (n,), or probabilities (n, K)."""
     return np.asarray(trees.predict(X) if rows.classes is None else trees.predict_proba(X))
+
+
+def _threads(n: int) -> Any:
+    """One thread for few rows: there more of them only wait for each other."""
+    return threadpool_limits(1 if n <= FEW_ROWS else None, "openmp")
 
 
 def _trees(rows: Rows) -> Any:
