@@ -269,7 +269,8 @@ def test_where_domains_mean_nothing_the_ordinary_model_is_kept() -> None:
 
 def test_a_noisy_domain_that_no_weights_help_leaves_the_ordinary_model() -> None:
     """Its loss is larger, so mixtures are tried; the least loss of them all is luck."""
-    guarded, lucky = [], []
+    guarded: list[Any] = []
+    lucky: list[Any] = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
         X, domains = rng.normal(size=(400, 2)), np.repeat(["calm", "loud"], 200)
