@@ -1,6 +1,6 @@
 """Is `AgnosticEnsemble` better for the worst domain on new rows than what people do with trees?
 
-    python benchmarks/ensemble.py                 # 8 splits of Adult, two kinds of domains
+    python benchmarks/ensemble.py                 # 5 splits of Adult, two kinds of domains
     python benchmarks/ensemble.py --splits 2 --domains education
 
 Every split learns from 6000 rows of Adult (all features but those that tell the domain) and is
@@ -182,7 +182,7 @@ def show(title: str, found: dict[str, list[Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--splits", type=int, default=8)
+    parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--domains", nargs="*", default=list(HIDDEN))
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     parser.add_argument("--early-stopping", action="store_true")

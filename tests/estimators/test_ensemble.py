@@ -267,6 +267,36 @@ def test_where_domains_mean_nothing_the_ordinary_model_is_kept() -> None:
     assert np.array_equal(model.predict_proba(X), tree().fit(X, y).predict_proba(X))
 
 
+def test_a_noisy_domain_that_no_weights_help_leaves_the_ordinary_model() -> None:
+    """Its loss is larger, so mixtures are tried; the least loss of them all is luck."""
+    guarded: list[Any] = []
+    lucky: list[Any] = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, domains = rng.normal(size=(400, 2)), np.repeat(["calm", "loud"], 200)
+        y = X[:, 0] + np.where(domains == "loud", 2.0, 0.3) * rng.normal(size=400)
+        tree_of_four = DecisionTreeRegressor(max_depth=2, random_state=0)
+        for rule, found in (("guard", guarded), ("min", lucky)):
+            model = ax.AgnosticEnsemble(
+                tree_of_four, rule=rule, combine="single", random_state=seed
+            )
+            found.append(quiet(model, X, y, domains=domains))
+    assert all(len(m.frontier_.robustness) > 1 for m in guarded)
+    assert all(m.best_index_ == 0 for m in guarded)
+    assert any(m.best_index_ > 0 for m in lucky)
+
+
+def test_an_average_is_judged_by_averaged_predictions() -> None:
+    X, _, region = two_regions()
+    y = np.where(region == "city", X[:, 0], X[:, 1])
+    model = ax.AgnosticEnsemble(DecisionTreeRegressor(max_depth=4, random_state=0))
+    L = model.fit(X, y, domains=region).frontier_.held_out.domains  # ordinary, average, single, ...
+    averages, singles = L[1::2], np.vstack([L[:1], L[2::2]])
+    for j, average in enumerate(averages, start=1):
+        assert np.all(average < singles[: j + 1].mean(axis=0))  # Jensen's inequality
+        assert np.all(np.abs(average - singles[j]) > 1e-6)
+
+
 def test_numbers_are_judged_by_half_the_squared_error() -> None:
     X, _, region = two_regions()
     y = np.where(region == "city", X[:, 0], X[:, 1])
