@@ -178,7 +178,7 @@ def test_it_is_the_difference_that_counts_not_each_loss() -> None:
 
 def test_of_models_as_good_as_the_best_the_one_of_least_pooled_loss() -> None:
     noise = np.tile([-1.0, 1.0], 50)
-    gains = (0.0, 1.0, 0.85, 0.5, 0.86)
+    gains = (0.0, 1.0, 0.75, 0.5, 0.76)
     costs = (0.0, 0.9, 0.8, 0.1, 0.7)  # on domain a, which is not the worst
     losses = [
         np.concatenate([np.full(100, cost), 3.0 - gain + noise * (1 - gain)])
@@ -202,17 +202,17 @@ def test_of_models_as_good_as_the_best_the_one_of_least_pooled_loss() -> None:
     assert found.choose("guard") == 3  # of 1, 2, 3 and 4, which no one can tell apart any more
 
 
-def test_the_last_tenth_of_a_gain_is_left_where_it_costs_the_others() -> None:
-    """Every difference is sure; the models that keep 0.92 and 0.95 of the gain are cheaper."""
+def test_the_last_fifth_of_a_gain_is_left_where_it_costs_the_others() -> None:
+    """Every difference is sure; the models that keep 0.9 and 0.82 of the gain are cheaper."""
     noise = np.tile([-1e-3, 1e-3], 50)
-    gains, costs = (0.0, 1.0, 0.95, 0.92, 0.88), (0.0, 0.9, 0.5, 0.4, 0.1)
+    gains, costs = (0.0, 1.0, 0.9, 0.82, 0.78), (0.0, 0.9, 0.5, 0.4, 0.1)
     losses = [
         np.concatenate([np.full(100, cost), 3.0 - gain + noise * (1 - gain)])
         for gain, cost in zip(gains, costs, strict=True)
     ]
     found = held_out(losses, np.repeat(["a", "b"], 100))
     assert (found.choose("min"), found.choose("guard")) == (1, 3)
-    assert found.choose("guard") != 4  # cheaper still, but more than a tenth is lost
+    assert found.choose("guard") != 4  # cheaper still, but more than a fifth is lost
 
 
 def test_one_standard_error_rule() -> None:
@@ -250,7 +250,7 @@ def test_the_choice_is_that_of_its_definition(seed: int) -> None:
         rows = domains == int(np.argmax(by_domain[c]))
         difference = losses[c, rows] - losses[best, rows]
         error = difference.std(ddof=1) / math.sqrt(rows.sum())
-        good.append(V[c] - V[best] <= max(error, 0.1 * (V[0] - V[best])))
+        good.append(V[c] - V[best] <= max(error, 0.2 * (V[0] - V[best])))
         of_best = losses[best, domains == int(np.argmax(by_domain[best]))]
         near.append(V[c] <= V[best] + of_best.std(ddof=1) / math.sqrt(len(of_best)))
     for rule, fine in (("guard", good), ("1se", near)):

@@ -11,8 +11,8 @@ the rows cannot tell from it. With b the model of least V, that holds for model 
 partly one where c had bad luck.)
 
 The tamest is the ordinary model, c = 0, or else the one of least mean loss on all rows. In the
-latter case a model will do as well that keeps nine tenths of the gain V_0 − V_b: on very many rows
-the last tenth, though sure, often costs all others as much as the rest together.
+latter case a model will do as well that keeps four fifths of the gain V_0 − V_b: on very many rows
+the last fifth, though sure, often costs all others more than the rest together.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 __all__ = ["RULES", "HeldOut", "NothingGained", "mean_error"]
 
 RULES = ("guard", "min", "1se")
-LAST_TENTH = 0.1  # of the gain, which may be left for the sake of the others
+LAST_FIFTH = 0.2  # of the gain, which may be left for the sake of the others
 
 
 class NothingGained(UserWarning):
@@ -135,8 +135,8 @@ class HeldOut:
         Parameters
         ----------
         rule : str
-            "guard", the tamest that is within one paired standard error of the best, or has nine
-            tenths of its gain; "1se", the
+            "guard", the tamest that is within one paired standard error of the best, or has four
+            fifths of its gain; "1se", the
             tamest whose V is within the best one's own standard error; or "min", the best.
 
         Returns
@@ -156,8 +156,8 @@ class HeldOut:
     def _is_as_good(self, c: int, best: int) -> bool:
         """Whether the rows of its worst mixture cannot tell it from the best, or hardly need to."""
         loss = float(self.value[c] - self.value[best])
-        last_tenth = LAST_TENTH * float(self.value[0] - self.value[best])
-        return loss <= max(self.error(c, self.worst[c], best), last_tenth, self.resolution)
+        last_fifth = LAST_FIFTH * float(self.value[0] - self.value[best])
+        return loss <= max(self.error(c, self.worst[c], best), last_fifth, self.resolution)
 
     def _tamest(self, good: NDArray[np.bool_]) -> int:
         return 0 if good[0] else int(np.argmin(np.where(good, self.pooled, np.inf)))

@@ -48,7 +48,7 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
     rule : str
         "guard": of the models that the rows held out cannot tell from the best one (within one
         standard error of the difference, row by row), the tamest: the ordinary model if it is
-        among them, otherwise that of least mean loss on all rows (here one with nine tenths of the
+        among them, otherwise that of least mean loss on all rows (here one with four fifths of the
         best one's gain will do as well). "min" is the least worst loss; "1se" the tamest model
         within the best one's own standard error of it.
     mixtures : MixtureSet, function, str or None
@@ -111,7 +111,7 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
     >>> y = 2 * x + rng.normal(size=960) > 0
     >>> model = AgnosticClassifierCV().fit(X, y, domains=region)
     >>> model.robustness_, model.gamma_
-    (1.0, 0.01)
+    (0.5, 0.1)
     >>> front = model.frontier_
     >>> front.robustness, front.held_out.worst.round(2), front.held_out.pooled.round(2)
     (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), ...)
@@ -142,7 +142,7 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
     rule : str
         "guard": of the models that the rows held out cannot tell from the best one (within one
         standard error of the difference, row by row), the tamest: the ordinary model if it is
-        among them, otherwise that of least mean loss on all rows (here one with nine tenths of the
+        among them, otherwise that of least mean loss on all rows (here one with four fifths of the
         best one's gain will do as well). "min" is the least worst loss; "1se" the tamest model
         within the best one's own standard error of it.
     loss : str
