@@ -21,9 +21,9 @@ def test_demo_is_better_on_the_worst_mixture_and_says_what_it_costs(demo: Any) -
     assert [row["rows"] for row in ordinary["domains"]] == [181, 16_100]
     assert result["gain"] == pytest.approx(ordinary["agnostic_loss"] - robust["agnostic_loss"])
     assert result["gain"] > 0.03
-    assert 0 < result["price"] < 0.08  # half of what the purely agnostic model costs
-    assert result["verdict"].startswith("The robust model is taken, but its gain")  # 181 rows
-    assert result["worst_difference"][2] > 0 > result["worst_difference"][1]
+    assert 0 < result["price"] < 0.04  # a quarter of what the purely agnostic model costs
+    assert result["verdict"].startswith("The robust model is better where the ordinary one is")
+    assert result["worst_difference"][2] < 0
     t = [point["robustness"] for point in result["frontier"] if point["chosen"]]
     assert t == [result["robustness"]]
     accuracy = [audit["domains"][0]["accuracy"] for audit in (ordinary, robust)]

@@ -215,6 +215,12 @@ def test_the_last_fifth_of_a_gain_is_left_where_it_costs_the_others() -> None:
     assert found.choose("guard") != 4  # cheaper still, but more than a fifth is lost
 
 
+def test_a_gain_of_less_than_a_hundredth_is_none() -> None:
+    for gain, chosen in ((0.009, 0), (0.012, 1)):
+        losses = [np.full(200, 1.0), np.full(200, 1.0 - gain)]
+        assert held_out(losses, np.repeat(["a", "b"], 100)).choose("guard") == chosen
+
+
 def test_one_standard_error_rule() -> None:
     """The best model's own error is the limit; the ordinary model first, then the pooled loss."""
     noise = np.tile([-1.0, 1.0], 50)
@@ -250,7 +256,7 @@ def test_the_choice_is_that_of_its_definition(seed: int) -> None:
         rows = domains == int(np.argmax(by_domain[c]))
         difference = losses[c, rows] - losses[best, rows]
         error = difference.std(ddof=1) / math.sqrt(rows.sum())
-        good.append(V[c] - V[best] <= max(error, 0.2 * (V[0] - V[best])))
+        good.append(V[c] - V[best] <= max(error, 0.2 * (V[0] - V[best]), 0.01 * abs(V[0])))
         of_best = losses[best, domains == int(np.argmax(by_domain[best]))]
         near.append(V[c] <= V[best] + of_best.std(ddof=1) / math.sqrt(len(of_best)))
     for rule, fine in (("guard", good), ("1se", near)):

@@ -12,7 +12,8 @@ partly one where c had bad luck.)
 
 The tamest is the ordinary model, c = 0, or else the one of least mean loss on all rows. In the
 latter case a model will do as well that keeps four fifths of the gain V_0 − V_b: on very many rows
-the last fifth, though sure, often costs all others more than the rest together.
+the last fifth, though sure, often costs all others more than the rest together. And no model
+differs from another that is within 1 % of |V_0|: what is that small, however sure, helps no one.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ Array = NDArray[np.float64]
 __all__ = ["RULES", "HeldOut", "NothingGained", "mean_error"]
 
 RULES = ("guard", "min", "1se")
+WORTH = 0.01  # a change of the ordinary model's worst loss that is worth a change of the model
 LAST_FIFTH = 0.2  # of the gain, which may be left for the sake of the others
 
 
@@ -154,10 +156,11 @@ class HeldOut:
         return self._tamest(np.array([self._is_as_good(c, best) for c in range(len(self.value))]))
 
     def _is_as_good(self, c: int, best: int) -> bool:
-        """Whether the rows of its worst mixture cannot tell it from the best, or hardly need to."""
+        """Whether rows cannot tell it from the best, or the difference is not worth its price."""
         loss = float(self.value[c] - self.value[best])
         last_fifth = LAST_FIFTH * float(self.value[0] - self.value[best])
-        return loss <= max(self.error(c, self.worst[c], best), last_fifth, self.resolution)
+        small = max(WORTH * abs(float(self.value[0])), self.resolution)
+        return loss <= max(self.error(c, self.worst[c], best), last_fifth, small)
 
     def _tamest(self, good: NDArray[np.bool_]) -> int:
         return 0 if good[0] else int(np.argmin(np.where(good, self.pooled, np.inf)))
