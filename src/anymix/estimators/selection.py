@@ -49,8 +49,9 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
         "guard": of the models that the rows held out cannot tell from the best one (within one
         standard error of the difference, row by row), the tamest: the ordinary model if it is
         among them, otherwise that of least mean loss on all rows (here one with four fifths of the
-        best one's gain will do as well). Gains below 1 % of the ordinary model's loss are none. "min" is the least worst loss; "1se" the tamest model
-        within the best one's own standard error of it.
+        best one's gain will do as well). Gains below 1 % of the ordinary model's loss are none.
+        "min" is the least worst loss; "1se" the tamest model within the best one's own standard
+        error of it.
     mixtures : MixtureSet, function, str or None
         Λ, the mixtures to guard against: a set, a function of the domains' sizes that gives one,
         words such as "chi2:2.0", or None for any mixture (the simplex).
@@ -143,8 +144,9 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         "guard": of the models that the rows held out cannot tell from the best one (within one
         standard error of the difference, row by row), the tamest: the ordinary model if it is
         among them, otherwise that of least mean loss on all rows (here one with four fifths of the
-        best one's gain will do as well). Gains below 1 % of the ordinary model's loss are none. "min" is the least worst loss; "1se" the tamest model
-        within the best one's own standard error of it.
+        best one's gain will do as well). Gains below 1 % of the ordinary model's loss are none.
+        "min" is the least worst loss; "1se" the tamest model within the best one's own standard
+        error of it.
     loss : str
         "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
     delta : float
