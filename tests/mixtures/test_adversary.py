@@ -112,6 +112,16 @@ def test_the_mixture_and_its_average_never_leave_the_set(
         assert mixtures.contains(adversary.average, 1e-9)
 
 
+@pytest.mark.parametrize("p", [1, 3])
+def test_steps_that_move_all_logits_far_alike(p: int) -> None:
+    """Next to a common 1e17 the width of a box is lost, unless the 1e17 is taken off."""
+    box = Box(np.full(p, 0.1), np.ones(p))
+    adversary = Adversary(box, 1.0, kind="entropic")
+    for sign in (1.0, -1.0, 1.0):
+        adversary.step(np.full(p, sign * 1e17))
+        np.testing.assert_allclose(adversary.mixture, np.full(p, 1 / p), rtol=1e-13)
+
+
 @given(seeds, st.sampled_from([1, 2, 5, 40]), st.sampled_from([0.1, 3.0, 100.0]))
 def test_an_entropic_step_is_the_kl_projection(seed: int, p: int, step: float) -> None:
     """No member y of Λ is nearer to w = λ e^{γδ}: ⟨log(z/w), y − z⟩ ≥ 0."""

@@ -156,7 +156,8 @@ def fit_file(
         files=_written(found, out, report, title, notes),
         notes=notes,
         training=as_training(
-            found.robustness, found.gamma, found.certificate, found.choice.frontier
+            *(found.robustness, found.gamma, found.choice.mixture),
+            *(found.certificate, found.choice.frontier),
         ),
         shown=shown,
         as_json=as_json,

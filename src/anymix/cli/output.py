@@ -141,13 +141,14 @@ def _certificate_in_words(training: Mapping[str, Any]) -> str:
 
 
 def as_training(
-    robustness: float, gamma: float | None, proof: Any, frontier: Any
+    robustness: float, gamma: float | None, mixture: Any, proof: Any, frontier: Any
 ) -> dict[str, Any]:
-    """What is said of a fitted model: t, γ (linear models have one), the proof and the frontier."""
+    """What is said of a fitted model: t, γ (of linear ones), λ, the proof and the frontier."""
     points = frontier.to_frame().to_dict("records")
     return {
         "robustness": robustness,
         "gamma": gamma,
+        "training_mixture": mixture.tolist(),
         "certificate": {"lower": proof.lower, "upper": proof.upper, "gap": proof.gap},
         "frontier": [{k: None if v != v else v for k, v in point.items()} for point in points],
         "proof": str(proof),

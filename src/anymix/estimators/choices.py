@@ -56,6 +56,11 @@ class Choice:
         return self.candidate.robustness
 
     @property
+    def mixture(self) -> Array:
+        """λ that the model chosen was fitted for, (p,)."""
+        return self.fit.solution.mixture
+
+    @property
     def certificate(self) -> Certificate:
         """The proof of the model chosen."""
         return self.fit.solution.certificate

@@ -46,7 +46,7 @@ def kl_box(logits: Array, lower: Array, upper: Array, total: float = 1.0) -> Arr
 
 
 def _drawn_together(logits: Array, log_lower: Array, log_upper: Array) -> Array:
-    """Logits in the same order, and no two neighbours further apart than it takes to tell.
+    """Logits in the same order, near 0, and no two neighbours further apart than it takes to tell.
 
     Next to a logit of 1e17 rounding would lose log u − log l, the width from kink to kink of an
     entry. But entries whose logits differ by more than a width and 800 do not see each other: at
@@ -55,7 +55,7 @@ def _drawn_together(logits: Array, log_lower: Array, log_upper: Array) -> Array:
     used = log_upper > -np.inf
     v = logits[used]
     if v.max() - v.min() <= 1e6:
-        return logits
+        return np.asarray(logits - v.max())
     order, near = np.argsort(v), logits.copy()
     width = log_upper.max() - log_lower.min(where=log_lower > -np.inf, initial=0.0)
     gaps = np.minimum(np.diff(v[order]), 800 + width)

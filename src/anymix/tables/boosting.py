@@ -106,6 +106,11 @@ class BoostedChoice:
         return found
 
     @property
+    def mixture(self) -> Array:
+        """λ that the model chosen was fitted for, (p,)."""
+        return np.asarray(self.ensemble.mixture_)
+
+    @property
     def certificate(self) -> Certificate:
         """How far the model is from the best draw among those fitted, on rows held out."""
         found: Certificate = self.ensemble.certificate_
