@@ -52,7 +52,9 @@ def show_demo(
         found,
         files={"report": page},
         notes=notes,
-        training=as_training(best.robustness_, best.gamma_, best.certificate_, best.frontier_),
+        training=as_training(
+            *(best.robustness_, best.gamma_, best.mixture_, best.certificate_, best.frontier_)
+        ),
         shown=shown,
         as_json=as_json,
         verdict=said,
