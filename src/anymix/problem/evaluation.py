@@ -81,7 +81,11 @@ class Evaluation:
         return self.table.pull_back(scale_rows(self.slope, self.weights(mixture)))
 
     def jacobian(self) -> Array:
-        """Row k is ∇L_k, (p, n_parameters)."""
+        """Row k is ∇L_k, (p, n_parameters); kept, for a path may ask for it again."""
+        return self._jacobian
+
+    @cached_property
+    def _jacobian(self) -> Array:
         if self.table.n_scores > 1:
             return np.stack([self._domain_gradient(k) for k in range(self.table.n_domains)])
         average = self.table.average

@@ -88,11 +88,12 @@ class WeightedRows:
     @cached_property
     def reach(self) -> Array:
         """max_i |x_ij| of the column that each entry of w multiplies, (n_parameters,)."""
+        largest = np.zeros(self.n_features)  # stays so if a proof has left no row
         if sparse.issparse(self.X):
-            largest = np.zeros(self.n_features)
             np.maximum.at(largest, self.X.indices, np.abs(self.X.data))
         else:
-            largest = np.max([_largest(self.X[rows]) for rows in _stretches(self.X)], axis=0)
+            for rows in _stretches(self.X):
+                np.maximum(largest, _largest(self.X[rows]), out=largest)
         return self._with_intercepts(largest)
 
     def _with_intercepts(self, largest: Array) -> Array:

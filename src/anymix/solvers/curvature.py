@@ -49,6 +49,11 @@ class Curvature(Protocol):
         """v ↦ H⁻¹v, where that saves an iteration."""
         ...
 
+    @property
+    def is_newton(self) -> bool:
+        """Whether H is the curvature itself, not one learnt or damped."""
+        ...
+
 
 def choose_curvature(problem: Oracle, objective: Objective, rows: int) -> Curvature:
     """The true curvature while a Hessian costs about as much as what it saves."""
@@ -116,6 +121,11 @@ class Newton:
 
         return factor, factor @ t, back
 
+    @property
+    def is_newton(self) -> bool:
+        """Whether nothing was added to H."""
+        return self.damping == 0
+
     def refine(self, v: Array) -> Array:
         """H⁻¹v."""
         return centred(self.problem.n_scores, cho_solve(self.cholesky, v, check_finite=False))
@@ -127,6 +137,7 @@ class LimitedMemory:
     refresh = (0, 10, 40)  # iterations at which P is made anew, as the iterates settle
     memory = 30
     refine = None  # a step from here costs as much as the next iteration
+    is_newton = False
 
     def __init__(self, problem: Oracle, objective: Objective) -> None:
         self.problem, self.objective = problem, objective
