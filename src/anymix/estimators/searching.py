@@ -31,6 +31,7 @@ from anymix.estimators.ordinary import (
     given_anchor,
     rough_ordinary,
 )
+from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
@@ -237,15 +238,16 @@ def _walk(
 ) -> list[Waypoint]:
     """The candidates of one fold, each from the one before it, or from the ordinary model."""
     path, offsets = Path(train, **plan.options), dict[float, Array]()
+    asked = {(c.robustness, c.max_skewness) for c in plan.candidates}
+    targets = {(t, r): _target(train, plan, t, r) for t, r in asked}
     found: list[Waypoint] = []
     for i, (t, gamma, mu, r, to_zero) in enumerate(plan.candidates):
         if gamma not in offsets:
             offsets[gamma] = _offsets(train, test, plan, {**plan.options, "gamma": gamma}, alone)
-        target = target_mixtures(plan.mixtures, r, train.sizes, train.domain_names)
         follows = i > 0 and plan.candidates[i - 1].gamma > gamma
         found.append(
             path.model(
-                between(target, t, train.sizes),
+                targets[t, r],
                 gamma,
                 mu,
                 offsets=offsets[gamma],
@@ -254,6 +256,12 @@ def _walk(
             )
         )
     return found
+
+
+def _target(train: LinearDomains, plan: Plan, t: float, r: float | None) -> MixtureSet:
+    """Λ_t, with skewness at most r."""
+    target = target_mixtures(plan.mixtures, r, train.sizes, train.domain_names)
+    return between(target, t, train.sizes)
 
 
 def _offsets(

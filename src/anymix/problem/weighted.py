@@ -127,6 +127,20 @@ class WeightedRows:
             parts = np.column_stack([parts, v.sum(axis=0).reshape(-1, 1)])
         return parts.ravel()
 
+    def means(self, v: Array) -> Array:
+        """Σ_i a_ki v_i of every domain k, (p,)."""
+        average = self.average
+        if not self._is_partition:
+            return np.asarray(average @ v)
+        # the sums that SciPy makes, in the same order, without its long way there
+        return np.bincount(average.indices, average.data * v, minlength=self.n_domains)
+
+    def spread(self, mixture: Array) -> Array:
+        """c_i = Σ_k λ_k a_ki of every row, (n,)."""
+        if not self._is_partition:
+            return np.asarray(self._transposed_average @ mixture)
+        return np.asarray(self.average.data * mixture[self.average.indices])
+
     def pull_back_for_proof(self, v: Array) -> Array:
         """The same, and `reach` on the way if it is not known yet: rows are fetched only once."""
         if "reach" in self.__dict__ or sparse.issparse(self.X):

@@ -124,11 +124,12 @@ class Path:
     def _begin(self, objective: Objective, start: Waypoint | None) -> tuple[Here, Array]:
         if start is None:
             return starting_point(self.inner, objective, None)
-        here = self._known(start)
+        here, mixture = self._known(start), objective.mixtures.project(start.mixture)
+        if self.inner.n_scores == 1:
+            return here, mixture
         w = with_mean_of(objective.shrinkage.origin, here.w, self.inner.n_scores)
-        if not np.allclose(w, here.w, rtol=0, atol=1e-9):  # the start was pulled elsewhere
-            here = self.inner.at(w)
-        return here, objective.mixtures.project(start.mixture)
+        was_pulled_there = np.allclose(w, here.w, rtol=0, atol=1e-9)
+        return here if was_pulled_there else self.inner.at(w), mixture
 
     def _known(self, start: Waypoint) -> Here:
         """What is known at a start: of the model found last, and of one other, it is kept."""
