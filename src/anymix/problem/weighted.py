@@ -133,7 +133,8 @@ class WeightedRows:
         if not self._is_partition:
             return np.asarray(average @ v)
         # the sums that SciPy makes, in the same order, without its long way there
-        return np.bincount(average.indices, average.data * v, minlength=self.n_domains)
+        sums = np.bincount(average.indices, average.data * v, minlength=self.n_domains)
+        return np.asarray(sums, dtype=np.float64)
 
     def spread(self, mixture: Array) -> Array:
         """c_i = Σ_k λ_k a_ki of every row, (n,)."""

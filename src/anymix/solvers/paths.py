@@ -7,6 +7,7 @@ problem share is computed once, as is all that is known at the end of one and th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -115,9 +116,9 @@ class Path:
             objective = objective.inside(self.inside)
         path = iterates(inner, objective, *self._begin(objective, start))
         for at in islice(path, min(FEW, max_iter)):
-            if at.refine is None or not at.is_newton:
-                continue
-            if _left(objective, at) <= CARE * objective.resolution(at.there, at.upper, self.tol):
+            inverse = at.refine if at.is_newton else None
+            enough = CARE * objective.resolution(at.there, at.upper, self.tol)
+            if inverse is not None and _left(objective, at, inverse) <= enough:
                 return at
         return None
 
@@ -147,7 +148,7 @@ class Path:
         return found
 
 
-def _left(objective: Objective, at: Iterate) -> float:
+def _left(objective: Objective, at: Iterate, inverse: Callable[[Array], Array]) -> float:
     """About how much Φ can still fall: max_λ Φ(w, λ) − Φ(w, λ') + ½ gᵀH⁻¹g, g = ∇_w Φ(w, λ').
 
     The last part is what another Newton step would gain, for the λ' of the step before.
@@ -155,4 +156,4 @@ def _left(objective: Objective, at: Iterate) -> float:
     there, mixture = at.there, at.mixture
     value = objective.mixture_value(there.losses, mixture) + objective.regularizer(there.w)
     g = there.jacobian().T @ mixture + objective.regularizer_gradient(there.w)
-    return at.upper - value + 0.5 * float(g @ at.refine(g))
+    return at.upper - value + 0.5 * float(g @ inverse(g))
