@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from people import shop
 
-from anymix.estimators import searching
 from anymix.problem import linear, membership, rows
 from anymix.problem.linear import LinearDomains
+from anymix.solvers.paths import Path
 from anymix.tables import fitting, labels, preparing
 from anymix.tables.columns import Features
 
@@ -39,7 +39,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     watch(rows, "_problem", "problems")
     watch(LinearDomains, "__init__", "read again")
     watch(linear, "merge", "merged")
-    watch(searching, "solve", "candidates")
+    watch(Path, "model", "models")
     return counts
 
 
@@ -59,7 +59,7 @@ def test_a_table_in_folds(counted: Counter[str]) -> None:
     assert counted["problems"] == folds + parts + 1
     assert counted["read again"] == 0
     assert counted["merged"] <= folds + parts + 1
-    assert counted["candidates"] == 5 * (4 + 1) * folds  # the largest t twice
+    assert counted["models"] == (11 + 5 * 5) * folds  # ordinary ones and candidates
 
 
 def test_a_table_with_a_share_held_out(counted: Counter[str]) -> None:

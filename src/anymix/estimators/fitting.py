@@ -25,6 +25,7 @@ from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.linear import LinearDomains
 from anymix.problem.objective import checked_set
 from anymix.solvers.exact import Solution, solve
+from anymix.solvers.sqp import Waypoint
 
 Array = NDArray[np.float64]
 
@@ -141,7 +142,7 @@ def fit_problem(
     problem: LinearDomains,
     settings: Settings,
     *,
-    start: Solution | None = None,
+    start: Solution | Waypoint | None = None,
     solver: Callable[..., Solution] = solve,
 ) -> LinearFit:
     """Solve the problem as the settings say.
@@ -152,8 +153,8 @@ def fit_problem(
         The rows to learn from.
     settings : Settings
         Λ, γ, μ, b and the rest.
-    start : Solution or None
-        An earlier solution to begin at; None leaves the start to the solver.
+    start : Solution, Waypoint or None
+        An earlier model to begin at; None leaves the start to the solver.
     solver : function
         `solve`, or another with its arguments.
 

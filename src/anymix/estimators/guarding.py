@@ -106,6 +106,10 @@ class HeldOut:
         """The mean loss of each model on all rows, (C,)."""
         return np.asarray(self.domain_losses @ self.reference)
 
+    @cached_property
+    def _errors(self) -> _Errors:
+        return _Errors(self.average)
+
     def error(self, c: int, mixture: Array, other: int | None = None) -> float:
         """The standard error of Σ_k λ_k L̂_ck, or of how much that differs from another model's.
 
@@ -123,7 +127,7 @@ class HeldOut:
         float
         """
         loss = self.losses[c] if other is None else self.losses[c] - self.losses[other]
-        return mean_error(loss, self.average, mixture)
+        return self._errors.of(loss, mixture)
 
     def gain(self, c: int, other: int = 0, mixture: Array | None = None) -> tuple[float, float]:
         """Σ_k λ_k (L̂_other,k − L̂_ck), and its standard error; λ is the other's worst mixture."""
@@ -192,11 +196,23 @@ def mean_error(values: Array, average: sparse.csc_array, mixture: Array) -> floa
     >>> mean_error(np.array([1.0, 2.0, 3.0, 4.0]), average, np.ones(1))  # √(5/3)/2
     0.645...
     """
-    rows = sparse.csr_array(average)
-    few = 1 - np.asarray(rows.multiply(rows).sum(axis=1)).ravel()  # 1 − Σ_j a_kj²
-    if np.any((mixture > 0) & (few <= 1e-12)):
-        return float("inf")
-    scale = np.where(mixture > 0, mixture / np.sqrt(np.maximum(few, 1e-12)), 0.0)
-    means = rows @ values
-    parts = values * (rows.T @ scale) - rows.T @ (scale * means)
-    return float(np.linalg.norm(parts))
+    return _Errors(average).of(values, mixture)
+
+
+class _Errors:
+    """The standard errors of many means over the same rows, as `mean_error` defines them."""
+
+    def __init__(self, average: sparse.csc_array) -> None:
+        self.rows = sparse.csr_array(average)  # (p, n)
+        self.transposed = self.rows.T
+        squares = np.asarray(self.rows.multiply(self.rows).sum(axis=1)).ravel()
+        self.rest = 1 - squares  # 1 − Σ_j a_kj²
+
+    def of(self, values: Array, mixture: Array) -> float:
+        """se of Σ_k λ_k Σ_i a_ki v_i."""
+        if np.any((mixture > 0) & (self.rest <= 1e-12)):
+            return float("inf")
+        scale = np.where(mixture > 0, mixture / np.sqrt(np.maximum(self.rest, 1e-12)), 0.0)
+        means = self.rows @ values
+        parts = values * (self.transposed @ scale) - self.transposed @ (scale * means)
+        return float(np.linalg.norm(parts))

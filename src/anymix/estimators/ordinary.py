@@ -19,6 +19,8 @@ from anymix.problem.dealing import Split, deal, sorted_rows
 from anymix.problem.linear import LinearDomains
 from anymix.problem.rows import ALL, Part, Rows
 from anymix.solvers.exact import Solution, solve
+from anymix.solvers.paths import Path
+from anymix.solvers.sqp import Waypoint
 
 Array = NDArray[np.float64]
 
@@ -35,6 +37,7 @@ __all__ = [
     "fit_ordinary",
     "given_anchor",
     "ordinary_model",
+    "rough_ordinary",
 ]
 
 GAMMAS = tuple(np.logspace(0, -5, 11).tolist())
@@ -50,12 +53,12 @@ class Ordinary:
     ----------
     gamma : float
         γ₀ of least Σ_k m̄_k L_k on the rows held out.
-    solutions : list of Solution
+    solutions : list of Waypoint
         The model of each fold, at γ₀; none if there was no choice.
     """
 
     gamma: float
-    solutions: list[Solution]
+    solutions: list[Waypoint]
 
 
 class Problems:
@@ -115,7 +118,7 @@ def choose_ordinary(
     make = Problems(rows) if problems is None else problems
     total, folds = np.zeros(len(path)), []
     for number, (part, held_out) in enumerate(splits, start=1):
-        folds.append(_path(make(number, part), path, options))
+        folds.append(rough_ordinary(make(number, part), path, options))
         total += _pooled_losses(rows, [s.w for s in folds[-1]], held_out)
     best = int(np.argmin(total))
     return Ordinary(path[best], [fold[best] for fold in folds])
@@ -129,17 +132,33 @@ def _pooled_losses(rows: Rows, models: Sequence[Array], part: Part) -> Array:
     return np.asarray(rows.row_losses(models, part) @ (average.T @ sizes))
 
 
-def _path(train: LinearDomains, gammas: Sequence[float], options: dict[str, Any]) -> list[Solution]:
-    """The models for γ falling, each from the one before."""
-    found: list[Solution] = []
+def rough_ordinary(
+    problem: LinearDomains, gammas: Sequence[float], options: dict[str, Any]
+) -> list[Waypoint]:
+    """min_w Σ_k m̄_k L_k(w) + γ R(w) for γ falling, each from the one before; without proofs.
+
+    Parameters
+    ----------
+    problem : LinearDomains
+        The rows.
+    gammas : sequence of float
+        The values of γ.
+    options : dict
+        Options of `Path`.
+
+    Returns
+    -------
+    list of Waypoint
+    """
+    path, target = Path(problem, **options), data_mixture(problem.sizes)
+    found: list[Waypoint] = []
     for gamma in gammas:
-        start = found[-1] if found else None
-        found.append(fit_ordinary(train, gamma, options, start))
+        found.append(path.model(target, gamma, start=found[-1] if found else None))
     return found
 
 
 def fit_ordinary(
-    problem: LinearDomains, gamma: float, options: dict[str, Any], start: Solution | None = None
+    problem: LinearDomains, gamma: float, options: dict[str, Any], start: Waypoint | None = None
 ) -> Solution:
     """min_w Σ_k m̄_k L_k(w) + γ R(w).
 
@@ -151,7 +170,7 @@ def fit_ordinary(
         γ.
     options : dict
         Options of `solve`, without gamma.
-    start : Solution or None
+    start : Waypoint or None
         Where to begin.
 
     Returns

@@ -28,14 +28,17 @@ from anymix.estimators.ordinary import (
     Anchor,
     Problems,
     choose_ordinary,
-    fit_ordinary,
     given_anchor,
+    rough_ordinary,
 )
+from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
 from anymix.problem.rows import Rows
-from anymix.solvers.exact import Solution, solve
+from anymix.solvers.exact import Solution
+from anymix.solvers.paths import Path
+from anymix.solvers.sqp import Waypoint
 
 Array = NDArray[np.float64]
 
@@ -127,7 +130,7 @@ class Plan:
         """The options of `solve` that are the same for all fits of the search."""
         return {"norm": self.norm, "tol": ROUGH, "max_iter": self.max_iter}
 
-    def anchored(self, rows: Rows, ordinary: Solution) -> Array | None:
+    def anchored(self, rows: Rows, ordinary: Solution | Waypoint) -> Array | None:
         """The anchor, given the ordinary model of the rows that are fitted."""
         is_word = isinstance(self.anchor, str) and self.anchor == "ordinary"
         return ordinary.w if is_word else given_anchor(rows, self.anchor)
@@ -143,13 +146,13 @@ class Found:
         The ordinary model and the robust ones, in the order of all results.
     held_out : HeldOut
         Their losses.
-    solutions : list of Solution
+    solutions : list of Waypoint
         Their models in the last fold, to start from.
     """
 
     candidates: list[Candidate]
     held_out: HeldOut
-    solutions: list[Solution]
+    solutions: list[Waypoint]
 
     @property
     def best_robust(self) -> int:
@@ -205,7 +208,7 @@ def _search(rows: Rows, repeats: Sequence[Sequence[Split]], plan: Plan) -> Found
     known = ordinary.solutions
     for number, (part, held_out) in enumerate(folds, start=1):
         train = problems(number, part)
-        w0 = known[number - 1] if known else fit_ordinary(train, ordinary.gamma, options)
+        w0 = known[number - 1] if known else rough_ordinary(train, [ordinary.gamma], options)[0]
         test = rows.to_judge(held_out) if is_regret(plan.baseline) else None
         solutions = [w0, *_walk(train, test, plan, w0, plan.anchored(rows, w0), alone)]
         if not plan.candidates:  # the ordinary model is compared with something too
@@ -229,31 +232,36 @@ def _walk(
     train: LinearDomains,
     test: LinearDomains | None,
     plan: Plan,
-    ordinary: Solution,
+    ordinary: Waypoint,
     anchor: Array | None,
     alone: _Alone,
-) -> list[Solution]:
+) -> list[Waypoint]:
     """The candidates of one fold, each from the one before it, or from the ordinary model."""
-    offsets: dict[float, Array] = {}
-    found: list[Solution] = []
+    path, offsets = Path(train, **plan.options), dict[float, Array]()
+    asked = {(c.robustness, c.max_skewness) for c in plan.candidates}
+    targets = {(t, r): _target(train, plan, t, r) for t, r in asked}
+    found: list[Waypoint] = []
     for i, (t, gamma, mu, r, to_zero) in enumerate(plan.candidates):
-        options = {**plan.options, "gamma": gamma}
         if gamma not in offsets:
-            offsets[gamma] = _offsets(train, test, plan, options, alone)
-        target = target_mixtures(plan.mixtures, r, train.sizes, train.domain_names)
+            offsets[gamma] = _offsets(train, test, plan, {**plan.options, "gamma": gamma}, alone)
         follows = i > 0 and plan.candidates[i - 1].gamma > gamma
         found.append(
-            solve(
-                train,
-                between(target, t, train.sizes),
-                mu=mu,
+            path.model(
+                targets[t, r],
+                gamma,
+                mu,
                 offsets=offsets[gamma],
                 anchor=None if to_zero else anchor,
                 start=found[-1] if follows else ordinary,
-                **options,
             )
         )
     return found
+
+
+def _target(train: LinearDomains, plan: Plan, t: float, r: float | None) -> MixtureSet:
+    """Λ_t, with skewness at most r."""
+    target = target_mixtures(plan.mixtures, r, train.sizes, train.domain_names)
+    return between(target, t, train.sizes)
 
 
 def _offsets(

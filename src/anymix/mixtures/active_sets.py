@@ -20,11 +20,12 @@ Indices = NDArray[np.intp]
 def active_set(problem: Problem, theta: Array) -> Array:
     """Minimise over a face, free the entry with the worst multiplier, until none is wrong."""
     theta = problem.on_rows(theta.copy())
-    free = _first_face(problem, theta)
+    face, free = _first_face(problem, theta)
     visits: Counter[int] = Counter()
     careful = False  # then Bland's rule, the first wrong entry and not the worst: it cannot cycle
     while True:
-        face = Face(problem, free)
+        if not np.array_equal(face.free, free):
+            face = Face(problem, free)
         settled = _descend(problem, face, theta, free)
         if settled is None:
             continue
@@ -74,19 +75,22 @@ def _move(problem: Problem, theta: Array, free: Mask, d: Array, full: float) -> 
     return t
 
 
-def _first_face(problem: Problem, theta: Array) -> Mask:
-    """The entries off their bounds, without those that would make the system singular."""
+def _first_face(problem: Problem, theta: Array) -> tuple[Face, Mask]:
+    """The face of the entries off their bounds, but of those that would make H singular; and these.
+
+    The mask changes from then on, the face does not.
+    """
     room = problem.room(theta)
     free = room > 0
     free[_basis(problem.A, np.minimum(room, 1.0) + 1e-9)[0]] = True
     face = Face(problem, free)
-    if np.all(face.D > 0):
-        return free
+    if face.N.size == 0 or np.all(face.D > 0):
+        return face, free
     columns = np.vstack([face.U.T, np.diag(np.sqrt(face.D))[face.D > 0]])  # (r + e + |N|, |N|)
     norms = np.linalg.norm(columns, axis=0)
     sizes, order = _pivoted(columns / np.where(norms > 0, norms, 1))
     free[face.N[order[np.count_nonzero(sizes > 1e-7) :]]] = False
-    return free
+    return face, free
 
 
 def _pivoted(columns: Array) -> tuple[Array, Indices]:
@@ -101,6 +105,10 @@ def _pivoted(columns: Array) -> tuple[Array, Indices]:
 
 def _basis(A: Array, weight: Array) -> tuple[Indices, Array]:
     """B, an entry for each independent row, heavy ones first, and T = A_B⁻¹ A, by elimination."""
+    if len(A) == 1:  # Σθ = 1, the most common one
+        j = int(np.argmax(np.abs(A[0]) * weight))
+        if A[0, j] != 0 and weight[j] != 0:
+            return np.array([j], dtype=np.intp), A / A[0, j]
     T, pivots, kept = A.copy(), [], []
     for k in range(len(T)):
         pivot = int(np.argmax(np.abs(T[k]) * weight))
@@ -124,7 +132,7 @@ class Face:
     """
 
     def __init__(self, problem: Problem, free: Mask) -> None:
-        self.problem = problem
+        self.problem, self.free = problem, free.copy()
         self.B, self.T = _basis(problem.A, free / problem.units)  # (e,), (e, n)
         nonbasic = free.copy()
         nonbasic[self.B] = False

@@ -16,6 +16,8 @@ from anymix.mixtures.scaling import FARTHEST, scaled
 
 Array = NDArray[np.float64]
 
+FEW = 60  # factors: to make n of them takes longer than to work with them
+
 
 def minimize_quadratic(
     c: ArrayLike,
@@ -63,8 +65,20 @@ def minimize_quadratic(
     ...                    rows=[[1, 1]], totals=[1])
     array([1., 0.])
     """
-    problem = _normalized(c, factor, diagonal, lower, upper, rows, totals)
-    theta = None if start is None else problem.clip(_finite("start", start, problem.c.shape))
+    problem = _normalized(*_checked(c, factor, diagonal, lower, upper, rows, totals))
+    return _minimize(problem, None if start is None else _finite("start", start, problem.c.shape))
+
+
+def minimize_on_box(
+    c: Array, F: Array, D: Array, lower: Array, upper: Array, start: Array | None
+) -> Array:
+    """The same over lower ≤ θ ≤ upper, Σ θ = 1, for numbers that are checked already."""
+    problem = _normalized(c, F, D, lower, upper, np.ones((1, c.size)), np.ones(1))
+    return _minimize(problem, start)
+
+
+def _minimize(problem: Problem, start: Array | None) -> Array:
+    theta = None if start is None else problem.clip(start)
     if _many_change(problem, theta):
         theta = proximal(problem, theta)
     if theta is None or not problem.meets_rows(theta):
@@ -72,17 +86,7 @@ def minimize_quadratic(
     return active_set(problem, theta)
 
 
-def minimize_on_box(
-    c: Array, F: Array, D: Array, lower: Array, upper: Array, start: Array | None
-) -> Array:
-    """The same over lower ≤ θ ≤ upper, Σ θ = 1."""
-    rows = np.ones((1, c.size))
-    return minimize_quadratic(
-        c, F, D, lower=lower, upper=upper, rows=rows, totals=[1.0], start=start
-    )
-
-
-def _normalized(
+def _checked(
     c: ArrayLike,
     factor: ArrayLike | None,
     diagonal: ArrayLike | None,
@@ -90,8 +94,8 @@ def _normalized(
     upper: ArrayLike,
     rows: ArrayLike,
     totals: ArrayLike,
-) -> Problem:
-    """The problem with max Q_ii = 1, max |A_ij| = 1 in each row, and no more than n factors."""
+) -> tuple[Array, Array, Array, Array, Array, Array, Array]:
+    """All as arrays that fit together; anything else is refused."""
     c = np.asarray(c, dtype=np.float64)
     n, e = c.size, len(np.atleast_1d(totals))
     c, A, b = _finite("c", c, (n,)), _finite("rows", rows, (e, n)), _finite("totals", totals, (e,))
@@ -103,8 +107,16 @@ def _normalized(
         raise InputError("lower", "is not always ≤ upper", f"give {n} of each with lower ≤ upper")
     if np.any(D < 0):
         raise InputError("diagonal", f"has the entry {D.min()}", "give numbers ≥ 0")
+    return c, F, D, lower, upper, A, b
+
+
+def _normalized(
+    c: Array, F: Array, D: Array, lower: Array, upper: Array, A: Array, b: Array
+) -> Problem:
+    """The problem with max Q_ii = 1, max |A_ij| = 1 in each row, and few factors, or at most n."""
     c, F, D = scaled(c, F, D)
-    if F.shape[1] > n:
+    n = c.size
+    if F.shape[1] > max(n, FEW):
         F = np.asarray(np.linalg.qr(F.T, mode="r")).T
     scale = np.max(np.einsum("ij,ij->i", F, F) + D) or np.max(np.abs(c)) or 1.0
     D = np.where(2.0**-FARTHEST * scale > D, 0.0, D)

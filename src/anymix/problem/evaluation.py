@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 
@@ -30,6 +31,7 @@ Array = NDArray[np.float64]
 __all__ = ["MOST_DENSE", "Evaluation"]
 
 MOST_DENSE = 3000  # parameters: beyond it no dense Hessian is formed
+FEW = 16384  # scores of which ℓ'' is kept: it costs nothing beside ℓ', but more room
 NEGLIGIBLE = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)  # losses of rows that a proof may leave out
 
 
@@ -53,8 +55,12 @@ class Evaluation:
     @cached_property
     def _first(self) -> tuple[Array, Array]:
         """Both of these, on demand: of the rows that stand for others only ℓ'' is wanted."""
-        value, slope = self.table.loss.derivatives(self.scores, self.table.y, 1)
-        return self.table.average @ value, slope
+        loss, y = self.table.loss, self.table.y
+        if loss.is_smooth and self.scores.size <= FEW:
+            value, slope, self.curvature = loss.derivatives(self.scores, y, 2)
+        else:
+            value, slope = loss.derivatives(self.scores, y, 1)
+        return self.table.means(value), slope
 
     @cached_property
     def curvature(self) -> Array:
@@ -81,7 +87,11 @@ class Evaluation:
         return self.table.pull_back(scale_rows(self.slope, self.weights(mixture)))
 
     def jacobian(self) -> Array:
-        """Row k is ∇L_k, (p, n_parameters)."""
+        """Row k is ∇L_k, (p, n_parameters); kept, for a path may ask for it again."""
+        return self._jacobian
+
+    @cached_property
+    def _jacobian(self) -> Array:
         if self.table.n_scores > 1:
             return np.stack([self._domain_gradient(k) for k in range(self.table.n_domains)])
         average = self.table.average
@@ -89,11 +99,12 @@ class Evaluation:
         if not self.table._is_partition:
             slope = np.repeat(slope, np.diff(average.indptr))
         data = average.data * slope
-        weighted = sparse.csc_array((data, average.indices, average.indptr), shape=average.shape)
+        weighted = copy(average)  # the same places, which SciPy need not check again
+        weighted.data = data
         jacobian = self._columns(weighted)
         if not self.table.intercept:
             return jacobian
-        return np.column_stack([jacobian, self.table.average @ self.slope])
+        return np.column_stack([jacobian, self.table.means(self.slope)])
 
     def _columns(self, weighted: sparse.csc_array) -> Array:
         table = self.table
@@ -272,7 +283,7 @@ class Evaluation:
 
     def weights(self, mixture: Array) -> Array:
         """c_i = Σ_k λ_k a_ki, so that Σ_k λ_k L_k = Σ_i c_i ℓ_i."""
-        return np.asarray(self.table._transposed_average @ mixture)
+        return self.table.spread(mixture)
 
 
 def _scaled(v: Array, scale: float) -> Array:

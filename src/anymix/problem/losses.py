@@ -196,6 +196,8 @@ def _p_log_p(p: Array) -> Array:
 
 def _binary(z: Array, y: NDArray[Any], order: int, chunk: int = 16384) -> tuple[Array, ...]:
     """log(1 + eᵐ) of m = s z, s = ±1, and its derivatives, chunk by chunk to stay in cache."""
+    if len(z) <= chunk:
+        return _binary_chunk(z, y, order)
     out = tuple(np.empty_like(z) for _ in range(order + 1))
     for start in range(0, len(z), chunk):
         part = slice(start, start + chunk)

@@ -88,7 +88,7 @@ class WeightedRows:
     @cached_property
     def reach(self) -> Array:
         """max_i |x_ij| of the column that each entry of w multiplies, (n_parameters,)."""
-        largest = np.zeros(self.n_features)
+        largest = np.zeros(self.n_features)  # stays so if a proof has left no row
         if sparse.issparse(self.X):
             np.maximum.at(largest, self.X.indices, np.abs(self.X.data))
         else:
@@ -126,6 +126,21 @@ class WeightedRows:
         if self.intercept:
             parts = np.column_stack([parts, v.sum(axis=0).reshape(-1, 1)])
         return parts.ravel()
+
+    def means(self, v: Array) -> Array:
+        """Σ_i a_ki v_i of every domain k, (p,)."""
+        average = self.average
+        if not self._is_partition:
+            return np.asarray(average @ v)
+        # the sums that SciPy makes, in the same order, without its long way there
+        sums = np.bincount(average.indices, average.data * v, minlength=self.n_domains)
+        return np.asarray(sums, dtype=np.float64)
+
+    def spread(self, mixture: Array) -> Array:
+        """c_i = Σ_k λ_k a_ki of every row, (n,)."""
+        if not self._is_partition:
+            return np.asarray(self._transposed_average @ mixture)
+        return np.asarray(self.average.data * mixture[self.average.indices])
 
     def pull_back_for_proof(self, v: Array) -> Array:
         """The same, and `reach` on the way if it is not known yet: rows are fetched only once."""

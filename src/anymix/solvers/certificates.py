@@ -9,14 +9,14 @@ dual variables only make the bound looser, never wrong. A Newton step makes them
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
+from scipy.linalg.lapack import dpotrf
 
 from anymix.errors import InputError
 from anymix.mixtures import DirichletPrior, MixtureSet
@@ -103,13 +103,16 @@ def damped_cholesky(hessian: Array) -> tuple[Array, bool]:
     A zero on the diagonal belongs to a row of zeros, which any positive number there leaves alone.
     """
     diagonal = np.einsum("ii->i", hessian)
-    hessian = hessian + np.diag(np.where(diagonal == 0, 1.0, 0.0))
-    diagonal = np.einsum("ii->i", hessian).copy()
+    if not np.all(diagonal):
+        hessian = hessian + np.diag(np.where(diagonal == 0, 1.0, 0.0))
+        diagonal = np.einsum("ii->i", hessian)
     if not np.all(np.isfinite(diagonal)):
         raise InputError("X", "has entries whose squares overflow", "rescale the features")
     for epsilon in (0.0, 1e-13, 1e-11, 1e-9, 1e-7, 1e-4, 1e-1):
-        with suppress(np.linalg.LinAlgError):
-            return cho_factor(hessian + np.diag(epsilon * diagonal), lower=True, check_finite=False)
+        damped = hessian + np.diag(epsilon * diagonal) if epsilon else hessian
+        factor, failed = dpotrf(damped, lower=1)  # LAPACK itself: small ones are asked for often
+        if not failed:
+            return factor, True
     return np.diag(np.sqrt(np.abs(diagonal))), True  # a matrix of rounding only: its scale is left
 
 

@@ -10,7 +10,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, eigh, solve_triangular
+from scipy.linalg import cho_solve, eigh
+from scipy.linalg.lapack import dpotrs, dtrtrs
 
 from anymix.problem.objective import Here, Objective, Oracle
 from anymix.solvers.certificates import damped_cholesky
@@ -47,6 +48,11 @@ class Curvature(Protocol):
     @property
     def refine(self) -> Callable[[Array], Array] | None:
         """v ↦ H⁻¹v, where that saves an iteration."""
+        ...
+
+    @property
+    def is_newton(self) -> bool:
+        """Whether H is the curvature itself, not one learnt or damped."""
         ...
 
 
@@ -106,19 +112,24 @@ class Newton:
             x = np.maximum(self.problem.reach, 1e-300)
             slope = float(np.max(np.abs(jacobian) / x))  # ℓ'
             diagonal += self.damping * slope**2 / max(self.worst, 1e-300) * x**2
-        self.cholesky = C, _ = damped_cholesky(self.hessian)
-        half = solve_triangular(C, np.column_stack([jacobian.T, r]), lower=True, check_finite=False)
+        self.cholesky = C = damped_cholesky(self.hessian)[0]
+        half, _ = dtrtrs(C, np.vstack([jacobian, r]).T, lower=1)  # (D, p + 1)
         factor, t = half[:, :-1].T, half[:, -1]  # (p, D), (D,)
 
         def back(mixture: Array) -> Array:
-            step = -solve_triangular(C, factor.T @ mixture + t, lower=True, trans=1)
+            step = -dtrtrs(C, factor.T @ mixture + t, lower=1, trans=1)[0]
             return centred(self.problem.n_scores, step)
 
         return factor, factor @ t, back
 
+    @property
+    def is_newton(self) -> bool:
+        """Whether nothing was added to H."""
+        return self.damping == 0
+
     def refine(self, v: Array) -> Array:
         """H⁻¹v."""
-        return centred(self.problem.n_scores, cho_solve(self.cholesky, v, check_finite=False))
+        return centred(self.problem.n_scores, dpotrs(self.cholesky, v, lower=1)[0])
 
 
 class LimitedMemory:
@@ -127,6 +138,7 @@ class LimitedMemory:
     refresh = (0, 10, 40)  # iterations at which P is made anew, as the iterates settle
     memory = 30
     refine = None  # a step from here costs as much as the next iteration
+    is_newton = False
 
     def __init__(self, problem: Oracle, objective: Objective) -> None:
         self.problem, self.objective = problem, objective

@@ -21,12 +21,12 @@ from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.problem.objective import Conditioned, Here, Objective, Oracle
 from anymix.solvers.certificates import Certificate, bracket, sharper_lower
 from anymix.solvers.curvature import centred
-from anymix.solvers.sqp import Iterate, iterates
+from anymix.solvers.sqp import Iterate, Waypoint, iterates
 
 Array = NDArray[np.float64]
 Record = dict[str, Any]
 
-__all__ = ["Record", "Solution", "solve"]
+__all__ = ["Record", "Solution", "check_solver_input", "solve", "starting_point", "with_mean_of"]
 
 TO_CLOSE_IT = (
     "raise max_iter or tol, centre or scale the columns, or raise gamma (with gamma = 0 there is "
@@ -90,7 +90,7 @@ def solve(
     *,
     prior: DirichletPrior | None = None,
     anchor: ArrayLike | None = None,
-    start: Solution | ArrayLike | None = None,
+    start: Solution | Waypoint | ArrayLike | None = None,
     max_iter: int = 1000,
     verbose: bool = False,
 ) -> Solution:
@@ -145,7 +145,7 @@ def solve(
     >>> agnostic.certificate.gap < 1e-6
     True
     """
-    _check_solver_input(problem, tol, max_iter)
+    check_solver_input(problem, tol, max_iter)
     problem = problem.merged()
     objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior, anchor)
     tol *= problem.loss_scale
@@ -162,7 +162,8 @@ def solve(
     return solution
 
 
-def _check_solver_input(problem: Oracle, tol: float, max_iter: int) -> None:
+def check_solver_input(problem: Oracle, tol: float, max_iter: int) -> None:
+    """Refuse losses without curvature, and numbers that say nothing."""
     if not problem.is_smooth:
         loss = getattr(problem, "loss", "the loss")
         fix = "use CrossEntropy, SquaredError or Huber here, or a stochastic solver"
@@ -177,13 +178,13 @@ def _solve(
     problem: Oracle,
     objective: Objective,
     tol: float,
-    start: Solution | ArrayLike | None,
+    start: Solution | Waypoint | ArrayLike | None,
     max_iter: int,
     watch: Callable[[Record], None],
 ) -> Solution:
     least = max(tol, 1e-12 * problem.loss_scale)  # nothing finer can be seen
     objective = objective.smoothed(0.01 * least)
-    path = iterates(problem, objective, *_start(problem, objective, start))
+    path = iterates(problem, objective, *starting_point(problem, objective, start))
     return _certified(problem, objective, path, tol, max_iter, watch)
 
 
@@ -191,13 +192,13 @@ def _solve_inside(
     inside: Conditioned,
     objective: Objective,
     tol: float,
-    start: Solution | ArrayLike | None,
+    start: Solution | Waypoint | ArrayLike | None,
     max_iter: int,
     watch: Callable[[Record], None],
 ) -> Solution:
     """The solution by way of the inner problem; its value is that of the w returned."""
     unit, inner = inside.scale * inside.scale, objective.inside(inside)
-    if isinstance(start, Solution):
+    if isinstance(start, Solution | Waypoint):
         start = replace(start, w=inside.inward(start.w))
     elif start is not None:
         start = inside.inward(np.asarray(start, dtype=np.float64))
@@ -220,8 +221,8 @@ def _solve_inside(
     )
 
 
-def _start(
-    problem: Oracle, objective: Objective, start: Solution | ArrayLike | None
+def starting_point(
+    problem: Oracle, objective: Objective, start: Solution | Waypoint | ArrayLike | None
 ) -> tuple[Here, Array]:
     """Where to begin: as asked, or from the solution on some of the rows, or from the anchor."""
     if start is not None:
@@ -230,7 +231,7 @@ def _start(
     if coarse is None:
         return problem.at(objective.shrinkage.origin), objective.mixtures.center
     noise = problem.n_parameters / coarse.n_rows  # no need to solve a sample any better
-    begin = _start(coarse, objective, None)
+    begin = starting_point(coarse, objective, None)
     for at in islice(iterates(coarse, objective, *begin, rows=100), 30):
         if at.expected <= noise:
             break
@@ -238,20 +239,22 @@ def _start(
 
 
 def _asked(
-    problem: Oracle, objective: Objective, start: Solution | ArrayLike
+    problem: Oracle, objective: Objective, start: Solution | Waypoint | ArrayLike
 ) -> tuple[Here, Array]:
-    """The start asked for, unless the anchor is better: from far out the way is long.
-
-    Of K blocks no loss sees the mean; it is made that of the anchor, where R wants it.
-    """
-    w = np.asarray(start.w if isinstance(start, Solution) else start, dtype=np.float64)
+    """The start asked for, unless the anchor is better: from far out the way is long."""
+    w = np.asarray(start.w if isinstance(start, Solution | Waypoint) else start, dtype=np.float64)
     origin = objective.shrinkage.origin
-    if problem.n_scores > 1 and w.shape == origin.shape:
-        w = centred(problem.n_scores, w - origin) + origin
+    if w.shape == origin.shape:
+        w = with_mean_of(origin, w, problem.n_scores)
     here = min(problem.at(w), problem.at(origin), key=objective.upper)
-    if isinstance(start, Solution):
+    if isinstance(start, Solution | Waypoint):
         return here, objective.mixtures.project(start.mixture)
     return here, objective.best_response(here.losses)
+
+
+def with_mean_of(origin: Array, w: Array, n_scores: int) -> Array:
+    """w with the mean of its K blocks moved to where R wants it, for no loss sees that mean."""
+    return w if n_scores == 1 else centred(n_scores, w - origin) + origin
 
 
 def _certified(

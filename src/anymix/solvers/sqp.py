@@ -24,7 +24,7 @@ from anymix.solvers.curvature import Curvature, Newton, choose_curvature
 
 Array = NDArray[np.float64]
 
-__all__ = ["Iterate", "iterates"]
+__all__ = ["Iterate", "Waypoint", "iterates"]
 
 PATIENCE = 150  # iterations after which a Hessian is worth its price after all
 
@@ -42,6 +42,26 @@ class Iterate:
     model: float  # what the quadratic model promised for `here` + `step`
     expected: float  # the decrease it promised
     refine: Callable[[Array], Array] | None  # v ↦ H⁻¹v, where that saves an iteration
+    is_newton: bool  # whether H is the curvature itself, not one learnt or damped
+
+
+@dataclass(frozen=True, eq=False)
+class Waypoint:
+    """A model about as good as the best one for the worst mixture, without a proof of that.
+
+    Parameters
+    ----------
+    w : ndarray of shape (D,)
+        The model.
+    mixture : ndarray of shape (p,)
+        About the worst mixture λ.
+    domain_losses : ndarray of shape (p,)
+        L_1(w), …, L_p(w).
+    """
+
+    w: Array
+    mixture: Array
+    domain_losses: Array
 
 
 def iterates(
@@ -80,7 +100,16 @@ def iterates(
         expected = upper - model
         gradient = jacobian.T @ target
         yield Iterate(
-            here, there, step, target, gradient, new_upper, model, expected, curvature.refine
+            here,
+            there,
+            step,
+            target,
+            gradient,
+            new_upper,
+            model,
+            expected,
+            curvature.refine,
+            curvature.is_newton,
         )
         curvature.judge((upper - new_upper) / max(upper - model, 1e-300))
         upper, mixture = new_upper, target
