@@ -173,7 +173,7 @@ def test_warnings_are_notes_of_one_line(people: Path) -> None:
 
 
 def test_notes_of_fit_name_options(people: Path) -> None:
-    words = ("fit", people, "-t", "income", "-d", "region", "--gamma", 1e-3)
+    words = ("fit", people, "-t", "income", "-d", "region", "--gamma", 1e-3, "--robustness", 1)
     notes = json.loads(run(*words, "--json"))["notes"]
     said = next(note for note in notes if "expect a larger loss on new rows" in note)
     assert said.endswith("put small domains together with --min-rows")

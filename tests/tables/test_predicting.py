@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -30,3 +32,21 @@ def test_no_kept_column_is_lost(name: str) -> None:
     model = fit_table(table, "bought", ["region"], gamma=0.01).model
     with pytest.raises(ValueError, match=f"keep is '{name}', but a column of that name is made"):
         predict_table(model, table.assign(**{name: 1}), [name])
+
+
+@pytest.mark.parametrize("model", ["linear", "boosted"])
+def test_domains_that_are_numbers_are_told_apart_too(model: str) -> None:
+    """The answers are those for the same domains with names; domains not fitted are noted."""
+    r = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": r.normal(size=400), "g": r.choice([1, 2], 400)})
+    z = np.where(frame["g"] == 1, 2.0, -2.0) + frame["x"]
+    frame = frame.assign(y=np.where(z + r.logistic(size=400) > 0, "yes", "no"))
+    options: Any = {"model": model, "use_domain": "intercept", "holdout": 0.3}
+    named = frame.assign(g=frame["g"].map({1: "one", 2: "two"}))
+    numbers, names = (fit_table(t, "y", ["g"], **options).model for t in (frame, named))
+    new = pd.DataFrame({"x": [0.0, 0.0, 0.0], "g": [1, 2, 77]})
+    said, notes = predict_table(numbers, new)
+    same, _ = predict_table(names, new.assign(g=["one", "two", "none"]))
+    np.testing.assert_allclose(said["probability of yes"], same["probability of yes"])
+    assert said["probability of yes"][0] > said["probability of yes"][1] + 0.3
+    assert notes == ["1 row(s) of domains that were not fitted, served by what all share"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from anymix.auditing.comparisons import Comparison
+from anymix.auditing.comparisons import Comparison, compare
 from anymix.auditing.findings import Audit
-from anymix.auditing.words import short
+from anymix.auditing.words import short, signed
 
 __all__ = ["beside_in_words", "verdict"]
 
@@ -54,11 +54,15 @@ def verdict(
             "The robust model is taken by all rows, but in every part that was judged the ordinary "
             "one was kept: nothing is known of its gain on rows not seen."
         )
+    price = f"{signed(pair.price)} on all rows"
     if pair.is_sure_gain:
-        return "The robust model is better where the ordinary one is worst, on rows not seen."
+        return (
+            "The robust model is better where the ordinary one is worst, on rows not seen "
+            f"({signed(pair.worst_difference[0])} {pair.a.loss_title}; {price})."
+        )
     return (
         "The robust model is taken, but its gain where the ordinary one is worst cannot be told "
-        "from none on the rows judged."
+        f"from none on the rows judged ({price})."
     )
 
 
@@ -75,12 +79,12 @@ def _as_asked(pair: Comparison, t: float) -> str:
 def _no_better_than_constant(pair: Comparison, kept: bool, floor: Audit) -> str | None:
     """A warning if a constant guess is as good in every domain as the model that is used."""
     used = pair.a if kept else pair.b
-    if np.any(used.domain_losses < floor.domain_losses):
+    if np.any(compare(floor, used).difference_intervals[:, 1] < 0):  # surely better somewhere
         return None
     name = "ordinary model, which is kept," if kept else "robust model"
     return (
-        f"A constant guess is as good as the {name} in every domain: with these features there is "
-        "nothing to learn."
+        f"A constant guess is as good as the {name} in every domain, as far as these rows can "
+        "tell: it has learnt nothing."
     )
 
 

@@ -135,8 +135,8 @@ def _certificate_in_words(training: Mapping[str, Any]) -> str:
         return f"Among the models fitted (robustness t = {t:.3g}): {training['proof']}."
     return (
         f"Certificate (robustness t = {t:.3g}, γ = {gamma:.3g}): on the rows fitted no model of "
-        f"this kind has an objective below {proof['lower']:.6f}; this one has "
-        f"{proof['upper']:.6f} (gap {proof['gap']:.1e})."
+        f"this kind has an objective below {proof['lower']:.6g}; this one has "
+        f"{proof['upper']:.6g} (gap {proof['gap']:.1e})."
     )
 
 

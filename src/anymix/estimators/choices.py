@@ -70,6 +70,10 @@ class Choice:
         """Whether the ordinary model was kept."""
         return self.index == 0
 
+    def kept(self) -> Choice:
+        """The same with the ordinary model as the choice."""
+        return replace(self, index=0, fit=self.ordinary, frontier=replace(self.frontier, chosen=0))
+
     @property
     def nothing_gained(self) -> str:
         """Why the ordinary model was kept, in a sentence."""

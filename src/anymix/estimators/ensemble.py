@@ -10,13 +10,14 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
@@ -350,6 +351,31 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         self.n_fits_ = len(path) * len(cross.splits) + len(weighted)
         if choice.steps == [path[0]]:
             warnings.warn(KEPT, NothingGained, stacklevel=3)
+
+    def keep_ordinary(self, X: Any, y: Any) -> Self:
+        """Put the ordinary model in the place of the one chosen, fitted to these rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The features.
+        y : array-like of shape (n,)
+            What to learn.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        self.estimators_ = [clone(self.estimator).fit(X, y)]
+        self.estimator_, self.best_index_ = self.estimators_[0], 0
+        self.frontier_ = replace(self.frontier_, chosen=0)
+        self.domain_losses_ = self.frontier_.held_out.domains[0]
+        self.agnostic_loss_ = float(self.frontier_.held_out.worst[0])
+        self.certificate_ = replace(self.certificate_, upper=self.agnostic_loss_)
+        names = self.domain_names_.tolist()
+        self.mixture_ = np.array([self.cv_results_[f"mixture_{k}"][0] for k in names])
+        return self
 
     def _report(self, step: Step) -> None:
         if self.verbose:

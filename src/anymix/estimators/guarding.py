@@ -14,6 +14,10 @@ The tamest is the ordinary model, c = 0, or else the one of least mean loss on a
 latter case a model will do as well that keeps four fifths of the gain V_0 − V_b: on very many rows
 the last fifth, though sure, often costs all others more than the rest together. And no model
 differs from another that is within 1 % of |V_0|: what is that small, however sure, helps no one.
+
+The ordinary model is also kept where its worst domain has fewer than ten rows, which tell nothing.
+And no model is taken that is little more than a constant guess: no better than that for its worst
+mixture, and with less than half of what the ordinary model has learnt about all rows.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ Array = NDArray[np.float64]
 __all__ = ["RULES", "HeldOut", "NothingGained", "mean_error"]
 
 RULES = ("guard", "min", "1se")
+FEWEST_ROWS = 10  # of a domain: fewer do not tell enough to change the model for all others
 WORTH = 0.01  # a change of the ordinary model's worst loss that is worth a change of the model
 LAST_FIFTH = 0.2  # of the gain, which may be left for the sake of the others
 
@@ -68,6 +73,8 @@ class HeldOut:
         m̄, the mixture of all rows.
     resolution : float
         A difference of losses that tells nothing, for models are fitted only so well.
+    constant : ndarray of shape (p,) or None
+        The losses of a constant guess.
 
     Examples
     --------
@@ -85,6 +92,7 @@ class HeldOut:
     offsets: Array
     reference: Array
     resolution: float = 0.0
+    constant: Array | None = None
 
     @cached_property
     def domain_losses(self) -> Array:
@@ -142,8 +150,8 @@ class HeldOut:
         ----------
         rule : str
             "guard", the tamest that is within one paired standard error of the best, or has four
-            fifths of its gain; "1se", the
-            tamest whose V is within the best one's own standard error; or "min", the best.
+            fifths of its gain; "1se", the tamest whose V is within the best one's own standard
+            error; or "min", the best.
 
         Returns
         -------
@@ -151,13 +159,32 @@ class HeldOut:
         """
         if rule not in RULES:
             raise InputError("rule", f"is {rule!r}", "give 'guard', 'min' or '1se'")
-        best = int(np.argmin(self.value))
         if rule == "min":
-            return best
+            return int(np.argmin(self.value))
+        fit = np.where(self._is_constant(), np.inf, self.value)
+        best = int(np.argmin(fit))
         if rule == "1se":
             limit = self.value[best] + self.error(best, self.worst[best])
-            return self._tamest(self.value <= limit)
-        return self._tamest(np.array([self._is_as_good(c, best) for c in range(len(self.value))]))
+            return self._tamest(fit <= limit)
+        if self._is_known_by_few():
+            return 0
+        good = np.array([self._is_as_good(c, best) for c in range(len(fit))])
+        return self._tamest(good & np.isfinite(fit))
+
+    def _is_constant(self) -> NDArray[np.bool_]:
+        """Which models are little more than a constant guess, (C,); never the ordinary one."""
+        if self.constant is None:
+            return np.zeros(len(self.value), dtype=bool)
+        regret = self.constant - self.offsets
+        floor = self.mixtures.maximize(regret) @ regret
+        learnt = self.constant @ self.reference - self.pooled
+        little = (self.value >= (1 - WORTH) * floor) & (learnt < 0.5 * learnt[0])
+        return np.asarray(little & (np.arange(len(little)) > 0))
+
+    def _is_known_by_few(self) -> bool:
+        """Whether the worst mixture of the ordinary model rests on a domain of very few rows."""
+        squares = np.asarray(self.average.multiply(self.average).sum(axis=1)).ravel()
+        return bool(np.any((self.worst[0] > 0.01) & (squares > 1 / FEWEST_ROWS)))
 
     def _is_as_good(self, c: int, best: int) -> bool:
         """Whether rows cannot tell it from the best, or the difference is not worth its price."""

@@ -48,6 +48,11 @@ class LinearModel:
         """Whether the domain is a feature."""
         return self.deviations is not None
 
+    @property
+    def domain_names(self) -> NDArray[Any] | None:
+        """The domains, if they are features."""
+        return None if self.deviations is None else self.deviations.names
+
     def scores(self, X: Any, domains: Any = None) -> Array:
         """z: (n,), positive for the second of two classes; (n, K) for K ≥ 3 classes.
 

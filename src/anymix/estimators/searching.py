@@ -35,7 +35,7 @@ from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
-from anymix.problem.rows import Rows
+from anymix.problem.rows import Rows, constant_losses
 from anymix.solvers.exact import Solution
 from anymix.solvers.paths import Path
 from anymix.solvers.sqp import Waypoint
@@ -217,7 +217,10 @@ def _search(rows: Rows, repeats: Sequence[Sequence[Split]], plan: Plan) -> Found
         times[held_out] += 1
     candidates = [Candidate(0.0, ordinary.gamma), *plan.candidates]
     judged = _held_out(rows, losses, times, plan, alone)
-    return Found(candidates, replace(judged, resolution=2 * ROUGH * train.loss_scale), solutions)
+    resolution = 2 * ROUGH * train.loss_scale
+    constant = judged.average @ constant_losses(rows)[times > 0]
+    judged = replace(judged, resolution=resolution, constant=np.asarray(constant))
+    return Found(candidates, judged, solutions)
 
 
 def _without_copies(plan: Plan, rows: Rows) -> Plan:

@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 Part = slice | NDArray[np.intp]  # a stretch of the rows, or their numbers
 ALL = slice(None)
 
-__all__ = ["ALL", "Part", "Rows", "dense_if_small", "take"]
+__all__ = ["ALL", "Part", "Rows", "constant_losses", "dense_if_small", "take"]
 
 SMALL_TABLE = 200_000  # entries of X, zeros included, up to which dense products are faster
 
@@ -235,6 +235,35 @@ class Rows:
                 f"has no row of {name!r} (of weight above 0) in {where}",
                 "merge the domain with another, or split the rows otherwise",
             )
+
+
+def constant_losses(rows: Rows) -> Array:
+    """ℓ of every row for the mean of y, or the shares of the classes, as a guess for all, (n,).
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+
+    Returns
+    -------
+    ndarray
+
+    Examples
+    --------
+    >>> from anymix.problem.losses import SquaredError
+    >>> constant_losses(Rows.read([[0.0], [1.0]], [1.0, 3.0], ["a", "b"], SquaredError()))
+    array([0.5, 0.5])
+    """
+    n = len(rows)
+    weight = np.ones(n) if rows.weight is None else rows.weight
+    if rows.classes is None:
+        z = np.full(n, np.average(rows.y, weights=weight))
+    else:
+        counts = np.bincount(rows.y, weight, len(rows.classes))
+        logs = np.log(np.maximum(counts / counts.sum(), 1e-300))
+        z = np.full(n, logs[1] - logs[0]) if len(logs) == 2 else np.tile(logs, (n, 1))
+    return np.asarray(rows.loss.derivatives(z, rows.y, 0)[0])
 
 
 def _problem(

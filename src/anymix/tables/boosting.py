@@ -177,9 +177,12 @@ class BoostedLearner:
                 ordinary = _said(_trees(rows).fit(X, y), X_held, rows)
         return {"ordinary": ordinary, "chosen": chosen, "best robust": chosen}, None
 
-    def whole(self, rows: Rows, kept: None) -> Learned:
+    def whole(self, rows: Rows, kept: None, plain: bool) -> Learned:
         """The model of all rows."""
-        ensemble = self._fitted(rows, dense(widened(rows, self.use_domain).X), ALL)
+        X = dense(widened(rows, self.use_domain).X)
+        ensemble = self._fitted(rows, X, ALL)
+        if plain and self.robustness is None and ensemble.best_index_ != 0:
+            ensemble.keep_ordinary(X, rows.y)
         names = None if self.use_domain is None else rows.names
         model = BoostedModel(ensemble, rows.classes, names)
         return Learned(BoostedChoice(ensemble), BoostedFit(model, ensemble))
@@ -192,6 +195,11 @@ class BoostedLearner:
             options = {"robustness": (self.robustness,), "rule": "min"}
         model = AgnosticEnsemble(_trees(rows), self.mixtures, **options)
         domains = rows.names[rows.domains.key()[part]]
+        counts = np.bincount(rows.domains.key()[part], minlength=len(rows.names))
+        if counts.min() < model.cv:
+            name = str(rows.names[np.argmin(counts)])
+            found = f"is too low: domain {name!r} has {counts.min()} rows to learn trees from"
+            raise InputError("min_rows", found, "raise it, say to 30, to put small ones together")
         with warnings.catch_warnings(action="ignore", category=NothingGained), _threads(len(X)):
             return model.fit(X, rows.y[part], domains=domains)
 

@@ -204,17 +204,29 @@ def fit_table(
     target_set = target_mixtures(mixtures, None, sizes, names)
     learner = _learner(model, target_set, gamma, robustness, use_domain)
     said, last = _judged(table, learner, progress)
-    progress("the model of all rows")
-    features, learned = _of_all_rows(table, last, learner)
-    said["robust"] = said.pop("best robust" if learned.choice.is_ordinary else "chosen")
     audits = _audits(table, said, target_set)
+    progress("the model of all rows")
+    features, learned = _of_all_rows(table, last, learner, _speaks_against(audits))
+    best, chosen = audits.pop("best robust"), audits.pop("chosen")
+    audits["robust"] = best if learned.choice.is_ordinary else chosen
     beside = {name: audits.pop(name) for name in (CONSTANT, WITHOUT) if name in audits}
     saved = TableModel(
-        features, learned.fit, learned.gamma, table.target, table.domains, tuple(table.merged)
+        features,
+        learned.fit,
+        learned.gamma,
+        table.target,
+        table.domains,
+        tuple(table.merged),
+        learned.choice.robustness,
     )
     notes = table.notes + ([learned.warning] if learned.warning else [])
     given = robustness is not None
     return TableFit(saved, learned.choice, audits, beside, table.judged_on, notes, given)
+
+
+def _speaks_against(audits: Mapping[str, Audit]) -> bool:
+    """Whether what was chosen is no better for the worst mixture, on rows that did not choose."""
+    return audits["chosen"].agnostic_loss >= audits["ordinary"].agnostic_loss
 
 
 def _learner(
@@ -264,14 +276,16 @@ def _judged(
     return said, fitted
 
 
-def _of_all_rows(table: Table, last: _Fitted, learner: Learner) -> tuple[Features, Learned]:
+def _of_all_rows(
+    table: Table, last: _Fitted, learner: Learner, plain: bool
+) -> tuple[Features, Learned]:
     """The model of all rows of the table; what one part has chosen holds for all of them."""
     rows, features = last.rows, last.features
     if table.is_kept:
         features = table.features
         rows = table.with_numbers(features)
     whole = rows.take(slice(0, table.n)) if table.has_test else rows
-    return features, learner.whole(whole, last.kept if len(table.splits) == 1 else None)
+    return features, learner.whole(whole, last.kept if len(table.splits) == 1 else None, plain)
 
 
 def _constant(rows: Rows, part: Part, held_out: Part) -> Array:
@@ -288,8 +302,7 @@ def _audits(
     """What was said of the rows held out, against what is true."""
     held = [np.arange(len(table.rows))[part] for _, part in table.splits]
     judged = np.concatenate(held)
-    shown = [name for name in ("ordinary", "robust", CONSTANT, WITHOUT) if name in said]
-    return {k: _audit(table.rows, np.concatenate(said[k]), judged, mixtures) for k in shown}
+    return {k: _audit(table.rows, np.concatenate(v), judged, mixtures) for k, v in said.items()}
 
 
 def _audit(rows: Rows, said: Array, judged: NDArray[np.intp], mixtures: MixtureSet) -> Audit:

@@ -69,8 +69,11 @@ class Learner(Protocol):
         that there is no other part.
         """
 
-    def whole(self, rows: Rows, kept: Any) -> Learned:
-        """The model of all rows, chosen anew unless something of one part is kept."""
+    def whole(self, rows: Rows, kept: Any, plain: bool) -> Learned:
+        """The model of all rows, chosen anew unless something of one part is kept.
+
+        `plain` asks for the ordinary one: where rows that no part had seen speak against the other.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +113,15 @@ class LinearLearner:
             said[WITHOUT] = self._without_domain(rows, part, held_out)
         return said, (found, index)
 
-    def whole(self, rows: Rows, kept: tuple[Found, int] | None) -> Learned:
+    def whole(self, rows: Rows, kept: tuple[Found, int] | None, plain: bool) -> Learned:
         """The model of all rows, chosen anew unless the choice of one part is kept."""
         wide = widened(rows, self.use_domain)
         if kept is None:
             found = _searched(wide, ALL, self._plan, REPEATS)
             kept = found, self._place(found)
         choice = fit_choice(wide, *kept, self._plan, self._settings)
+        if plain and self.robustness is None:
+            choice = choice.kept()
         gamma = choice.candidate.gamma
         fit = choice.fit.with_deviations(self.use_domain, rows.X.shape[1])
         if self.gamma is None:  # chosen by rows held out, which would have told
@@ -131,7 +136,7 @@ class LinearLearner:
     @property
     def _plan(self) -> Plan:
         """What to try: a γ or a t that is given is the only one."""
-        t = ROBUSTNESS if self.robustness is None else (self.robustness,)
+        t = (self.robustness,) if self.robustness else ROBUSTNESS  # to show beside 0 at least
         if self.gamma is None:
             return Plan(candidates_of(t, ROBUST_GAMMAS, to_zero=True), self.mixtures)
         return Plan(

@@ -45,6 +45,8 @@ class TableModel:
         The columns that made the domains.
     small : tuple of str
         The domains that were put together for want of rows.
+    robustness : float
+        t that it was fitted with.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class TableModel:
     target: str
     domains: tuple[str, ...]
     small: tuple[str, ...] = ()
+    robustness: float = 1.0
 
     @property
     def uses_domain(self) -> bool:
@@ -82,7 +85,7 @@ class TableModel:
         from anymix.estimators.linear import estimator_of
 
         assert self.gamma is not None  # a linear model has one
-        return estimator_of(self.fit, self.gamma)
+        return estimator_of(self.fit, self.gamma, robustness=self.robustness)
 
     @property
     def columns(self) -> list[str]:
@@ -109,9 +112,19 @@ class TableModel:
         if not self.uses_domain:
             return X, None
         names, codes = domain_codes(table, self.domains)
-        small = set(self.small)
-        read = [OTHER if str(name) in small else str(name) for name in names.tolist()]
+        known = {str(name): name for name in self.fit.model.domain_names.tolist()}
+        known |= {name: known[OTHER] for name in self.small if OTHER in known}
+        read = [known.get(str(name)) for name in names.tolist()]  # None: one that was not fitted
         return X, np.array(read, dtype=object)[codes]
+
+    def unseen_domains(self, frame: Any) -> list[str]:
+        """A note if rows are of domains that were not fitted, and the model uses the domain."""
+        if not self.uses_domain:
+            return []
+        _, read = self._read(frame)
+        count = 0 if read is None else sum(name is None for name in read.tolist())
+        found = f"{count:,} row(s) of domains that were not fitted, served by what all share"
+        return [found] if count else []
 
     def __getstate__(self) -> dict[str, Any]:
         return {"format": FORMAT, "version": __version__, **vars(self)}

@@ -59,7 +59,10 @@ def predict_table(
     if clash:
         found = f"is {clash[0]!r}, but a column of that name is made"
         raise InputError("keep", found, "rename that of the table")
-    return pandas().DataFrame(beside | made), model.features.unseen(frame)
+    return pandas().DataFrame(beside | made), [
+        *model.features.unseen(frame),
+        *model.unseen_domains(frame),
+    ]
 
 
 def _predictions(model: TableModel, frame: Any) -> dict[str, NDArray[Any]]:
