@@ -90,7 +90,9 @@ class WeightedRows:
         """max_i |x_ij| of the column that each entry of w multiplies, (n_parameters,)."""
         largest = np.zeros(self.n_features)  # stays so if a proof has left no row
         if sparse.issparse(self.X):
-            np.maximum.at(largest, self.X.indices, np.abs(self.X.data))
+            for start in range(0, self.X.nnz, 2**18):  # no copy of all entries
+                some = slice(start, start + 2**18)
+                np.maximum.at(largest, self.X.indices[some], np.abs(self.X.data[some]))
         else:
             for rows in _stretches(self.X):
                 np.maximum(largest, _largest(self.X[rows]), out=largest)

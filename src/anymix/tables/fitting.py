@@ -205,6 +205,7 @@ def fit_table(
     learner = _learner(model, target_set, gamma, robustness, use_domain)
     said, last = _judged(table, learner, progress)
     audits = _audits(table, said, target_set)
+    del said  # the model of all rows needs the room
     progress("the model of all rows")
     features, learned = _of_all_rows(table, last, learner, _speaks_against(audits))
     best, chosen = audits.pop("best robust"), audits.pop("chosen")
@@ -302,7 +303,13 @@ def _audits(
     """What was said of the rows held out, against what is true."""
     held = [np.arange(len(table.rows))[part] for _, part in table.splits]
     judged = np.concatenate(held)
-    return {k: _audit(table.rows, np.concatenate(v), judged, mixtures) for k, v in said.items()}
+    found: dict[str, Audit] = {}
+    for name, values in said.items():
+        same = [k for k in found if all(a is b for a, b in zip(said[k], values, strict=True))]
+        found[name] = (
+            found[same[0]] if same else _audit(table.rows, np.concatenate(values), judged, mixtures)
+        )
+    return found
 
 
 def _audit(rows: Rows, said: Array, judged: NDArray[np.intp], mixtures: MixtureSet) -> Audit:

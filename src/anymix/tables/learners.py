@@ -108,7 +108,8 @@ class LinearLearner:
         problem = wide.to_fit(part).merged()
         fits = fit_candidates(wide, problem, found, places.values(), self._plan, self._settings)
         X = take(wide.X, held_out)
-        said = {name: _said(fits[place], X) for name, place in places.items()}
+        by_place = {place: _said(fits[place], X) for place in set(places.values())}
+        said = {name: by_place[place] for name, place in places.items()}
         if self.use_domain is not None:
             said[WITHOUT] = self._without_domain(rows, part, held_out)
         return said, (found, index)
