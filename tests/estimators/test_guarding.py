@@ -243,9 +243,9 @@ def test_one_standard_error_rule() -> None:
 @given(st.integers(0, 10**6))
 def test_the_choice_is_that_of_its_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    domains = np.append(np.arange(2).repeat(2), rng.integers(0, 2, 26))
-    common = rng.exponential(size=30)
-    losses = common + rng.normal(size=(5, 1)) * 0.2 + rng.normal(size=(5, 30)) * 0.3
+    domains = np.append(np.arange(2).repeat(10), rng.integers(0, 2, 20))
+    common = rng.exponential(size=40)
+    losses = common + rng.normal(size=(5, 1)) * 0.2 + rng.normal(size=(5, 40)) * 0.3
     found = held_out(losses, domains)
     by_domain = np.array([[row[domains == k].mean() for k in range(2)] for row in losses])
     V = by_domain.max(axis=1)

@@ -79,8 +79,8 @@ class HeldOut:
     Examples
     --------
     >>> from anymix.mixtures import Simplex
-    >>> average = sparse.csc_array(np.kron(np.eye(2), np.full((1, 4), 0.25)))
-    >>> losses = np.array([[1, 1, 1, 1, 4, 5, 6, 5.0], [2, 2, 2, 2, 4, 3, 5, 5.0]])
+    >>> average = sparse.csc_array(np.kron(np.eye(2), np.full((1, 12), 1 / 12)))
+    >>> losses = np.repeat([[1, 1, 1, 1, 4, 5, 6, 5.0], [2, 2, 2, 2, 4, 3, 5, 5.0]], 3, axis=1)
     >>> found = HeldOut(losses, average, Simplex(2), np.zeros(2), np.full(2, 0.5))
     >>> found.value, found.choose("min"), found.choose("guard")
     (array([5.  , 4.25]), 1, 1)
