@@ -167,6 +167,11 @@ BAD_TABLES: dict[str, tuple[Any, dict[str, Any], str]] = {
         {},
         "^target has the class 'z' with",
     ),
+    "count": (
+        small(y=[7] + [0, 1] * 11 + [0]),
+        {},
+        "class '7' with .*; if these are numbers, not classes, the task is to regress$",
+    ),
     "test": (small(), {"test": small(d="c")}, "domain 'c' is only in the test file; add rows"),
     "none": (small(), {"test": small(d="a")}, "domain 'b' has no row in the test file; add some"),
     "kind": (small(), {"test": small(y="z")}, "class 'z' is only in the test file"),

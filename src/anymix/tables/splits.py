@@ -95,6 +95,8 @@ def check_splits(rows: Rows, splits: Sequence[Split]) -> None:
     for part, _ in splits:
         for name in _missing(rows.y[part], rows.classes):
             fix = "put rare classes together in the table, or leave these rows out"
+            if all(str(c).lstrip("-").isdigit() for c in rows.classes):
+                fix += "; if these are numbers, not classes, the task is to regress"
             raise InputError("target", f"has the class {name!r} with {TOO_FEW}", fix)
 
 
