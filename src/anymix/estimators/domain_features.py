@@ -144,7 +144,8 @@ def members_of(domains: Any, names: NDArray[Any], n: int) -> sparse.csr_array:
            [0., 0.]])
     """
     shape = domains.shape if hasattr(domains, "shape") else np.shape(domains)
-    place = {name: k for k, name in enumerate(names.tolist())}
+    place = {str(name): k for k, name in enumerate(names.tolist())}  # '1' is 1, as people write it
+    place |= {name: k for k, name in enumerate(names.tolist())}
     if len(shape) == 2 and shape[1] > 1:
         titles, matrix = read_domains(domains, n)
         if titles.tolist() != names.tolist():
@@ -154,7 +155,8 @@ def members_of(domains: Any, names: NDArray[Any], n: int) -> sparse.csr_array:
     labels = np.asarray(domains, dtype=object).ravel().tolist()
     if len(labels) != n:
         raise InputError("domains", f"has {len(labels)} entries but X has {n} rows", f"give ({n},)")
-    codes = np.array([place.get(label, -1) if _known(label) else -1 for label in labels], dtype=int)
+    known = {label: place.get(label, place.get(str(label), -1)) for label in set(labels)}
+    codes = np.array([known[label] if _known(label) else -1 for label in labels], dtype=int)
     inside = np.flatnonzero(codes >= 0)
     ones = np.ones(len(inside))
     return sparse.csr_array((ones, (inside, codes[inside])), shape=(n, len(names)))
