@@ -57,6 +57,8 @@ def fit(table: Path, target: str, domain: str, source: Path | None = None) -> Ru
     more = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}
     if source is not None:
         more["PYTHONPATH"] = str(source)
+    # an installed package has its byte code, so the first run writes it and does not count
+    more |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(table.parent / "bytecode")}
     start, before = time.perf_counter(), _cpu()
     peak = subprocess.check_output(
         [sys.executable, "-c", SCRIPT, *words], env=os.environ | more, text=True

@@ -267,3 +267,14 @@ def test_the_choice_is_that_of_its_definition(seed: int) -> None:
 def test_a_rule_nobody_knows() -> None:
     with pytest.raises(InputError, match="rule is 'best'; give 'guard', 'min' or '1se'"):
         two_models(1.0, 1.0).choose("best")
+
+
+def test_some_of_the_rows_are_judged_as_if_there_were_no_others() -> None:
+    rng = np.random.default_rng(0)
+    losses, domain = rng.random((3, 60)), np.arange(60) % 3
+    some = rng.random(60) < 0.5
+
+    found = held_out(losses, domain).only(some)
+    expected = held_out(losses[:, some], domain[some])
+    np.testing.assert_allclose(found.domain_losses, expected.domain_losses)
+    assert found.error(1, found.worst[1], 0) == pytest.approx(expected.error(1, found.worst[1], 0))

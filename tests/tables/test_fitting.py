@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,15 @@ from sklearn.linear_model import LogisticRegression
 
 import anymix as ax
 from anymix.auditing.audits import audit
+from anymix.estimators.guarding import HeldOut
 from anymix.estimators.ordinary import GAMMAS
 from anymix.estimators.searching import ROBUST_GAMMAS, search
+from anymix.problem.losses import CrossEntropy
+from anymix.problem.rows import Rows
 from anymix.tables.columns import Features
 from anymix.tables.fitting import fit_table
 from anymix.tables.labels import domain_codes
+from anymix.tables.learners import LinearLearner
 from anymix.tables.predicting import predict_table
 
 
@@ -108,9 +113,31 @@ def test_the_model_saved_is_chosen_by_all_rows(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("anymix.tables.learners.search", listed)
     found = fit_table(shop(200), "bought", ["region"], drop=["spent"], folds=2)
-    assert [(n, repeats) for n, repeats, _ in searched] == [(100, 1), (100, 1), (200, 2)]
+    assert [(n, repeats) for n, repeats, _ in searched] == [(200, 2)]  # the parts share it
     assert found.choice.found is searched[-1][2]
     assert found.gamma == found.choice.candidate.gamma == found.model.estimator.gamma
+
+
+def test_rows_that_judge_a_part_do_not_choose_its_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their losses may be anything: the part's choice is the same."""
+    rows = Rows.read(np.arange(40.0)[:, None], np.arange(40) % 2, np.arange(40) % 4, CrossEntropy())
+    learner = LinearLearner(ax.Simplex(4), None, None, None)
+    searched, held_out = learner.search(rows), np.arange(5, 15)
+    chosen: list[tuple[int, int]] = []
+
+    def choose(held: HeldOut, rule: str) -> int:
+        chosen.append((held.losses.shape[1], int(np.argmin(held.value))))
+        return 1
+
+    monkeypatch.setattr(HeldOut, "choose", choose)
+    for wrong in (0.0, 1e6):
+        losses = searched.found.held_out.losses.copy()
+        losses[3:, np.isin(searched.numbers, held_out)] += wrong
+        held = replace(searched.found.held_out, losses=losses)
+        changed = replace(searched, found=replace(searched.found, held_out=held))
+        learner.part(rows, np.setdiff1d(np.arange(40), held_out), held_out, changed)
+    assert chosen[0] == chosen[1]
+    assert chosen[0][0] == 30
 
 
 def test_only_the_mixtures_asked_for_count() -> None:

@@ -55,7 +55,7 @@ def test_a_table_in_folds(counted: Counter[str]) -> None:
     assert counted["domains"] == counted["targets"] == 1
     assert counted["encode"] == 0  # these are categories already
     assert counted["learn"] == parts + 1  # and once from all rows
-    folds = 5 * parts + 2 * 5  # of the choice in each part, and of that by all rows
+    folds = 2 * 5  # of one choice, which the parts share
     assert counted["problems"] == folds + parts + 1
     assert counted["read again"] == 0
     assert counted["merged"] <= folds + parts + 1

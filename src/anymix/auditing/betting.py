@@ -12,7 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+
+from anymix.auditing.roots import crossing
 
 Array = NDArray[np.float64]
 
@@ -71,7 +72,7 @@ def lowest_mean(y: Array, tail: float) -> float:
     rich = w[-1] * b[-1] * (1 - b[-1]) ** (n - 1) * float(values.max())
     start = math.log(tail) + math.log(rich) - 1
     with np.errstate(divide="ignore"):  # the bet b = 1 loses all where y = 0
-        s = brentq(log_wealth, start, 0.0, xtol=1e-12)
+        s = crossing(log_wealth, start, 0.0)
     return average * math.exp(s)
 
 

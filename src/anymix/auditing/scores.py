@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri, stdtrit
 
 from anymix.auditing.intervals import Estimate, share
+from anymix.auditing.roots import crossing
 
 Array = NDArray[np.float64]
 
@@ -104,7 +104,7 @@ def _newcombe(area: float, m: int, n: int, confidence: float) -> float:
         V = theta * (1 - theta) * (1 + (N - 1) * more) / (m * n)
         return (area - theta) ** 2 - z**2 * V
 
-    return float(brentq(excess, 0.0, area)) if area > 0 else 0.0
+    return crossing(excess, 0.0, area) if area > 0 else 0.0
 
 
 def calibration(q: Array, happened: NDArray[np.bool_], confidence: float) -> Estimate:

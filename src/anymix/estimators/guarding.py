@@ -22,7 +22,7 @@ mixture, and with less than half of what the ordinary model has learnt about all
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -93,6 +93,23 @@ class HeldOut:
     reference: Array
     resolution: float = 0.0
     constant: Array | None = None
+
+    def only(self, rows: NDArray[np.bool_]) -> HeldOut:
+        """The same with some of the rows, which must have one of every domain.
+
+        Parameters
+        ----------
+        rows : ndarray of bool of shape (n,)
+            Which of them.
+
+        Returns
+        -------
+        HeldOut
+        """
+        average = sparse.csc_array(self.average[:, rows])
+        shares = np.asarray(average.sum(axis=1)).ravel()
+        average.data /= shares[average.indices]
+        return replace(self, losses=self.losses[:, rows], average=average)
 
     @cached_property
     def domain_losses(self) -> Array:

@@ -137,16 +137,19 @@ class Evaluation:
         These are spaced evenly in every domain, λ_k n_rows of them: m rows for D parameters give
         a Hessian that is right to √(D/m).
         """
-        here = self._active(mixture) if n_rows is None else self._thinned(mixture, n_rows)
+        made = self.table.products  # with these, rows of weight 0 cost next to nothing
+        here = self
+        if made is None:
+            here = self._active(mixture) if n_rows is None else self._thinned(mixture, n_rows)
         c, K = here.weights(mixture), here.table.n_scores
         if K == 1:
-            return gram(here.table, c * here.curvature)
+            return gram(here.table, c * here.curvature, made)
         size = here.table.n_features + here.table.intercept
         blocks = np.empty((K, size, K, size))
         for a, b in _pairs(K):
             p_a, p_b = here.curvature[:, a], here.curvature[:, b]
             h = c * p_a * (1 - p_a) if a == b else -c * p_a * p_b
-            blocks[a, :, b, :] = blocks[b, :, a, :] = gram(here.table, h)
+            blocks[a, :, b, :] = blocks[b, :, a, :] = gram(here.table, h, made)
         return blocks.reshape(K * size, K * size)
 
     def hessian_blocks(self, mixture: Array, n_rows: int) -> Iterator[Array]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from anymix.problem.products import gram_of_products
 from anymix.problem.weighted import WeightedRows
 
 Array = NDArray[np.float64]
@@ -15,11 +16,13 @@ Array = NDArray[np.float64]
 __all__ = ["gram", "gram_diagonal"]
 
 
-def gram(table: WeightedRows, h: Array) -> Array:
-    """Σ_i h_i (x_i, 1)(x_i, 1)ᵀ for weights h (n,)."""
+def gram(table: WeightedRows, h: Array, made: sparse.csr_array | None = None) -> Array:
+    """Σ_i h_i (x_i, 1)(x_i, 1)ᵀ for weights h (n,); quicker where the `products` are made."""
     X, d = table.X, table.n_features
     whole = np.empty((d + table.intercept, d + table.intercept))
-    if sparse.issparse(X):
+    if made is not None:
+        whole[:d, :d], column = gram_of_products(made, h), X.T @ h
+    elif sparse.issparse(X):
         whole[:d, :d] = (X.T @ X.multiply(h[:, None]).tocsr()).todense()
         column = X.T @ h
     else:

@@ -17,6 +17,7 @@ from anymix.errors import InputError
 from anymix.problem.arrays import refuse_missing
 from anymix.problem.floors import rounding_of
 from anymix.problem.losses import Loss
+from anymix.problem.products import products
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -159,6 +160,11 @@ class WeightedRows:
         if self.intercept:
             blocks = np.column_stack([blocks, v.sum(axis=0)])
         return blocks.ravel()
+
+    @cached_property
+    def products(self) -> sparse.csr_array | None:
+        """x_ij x_ik of every row where they are few; worth making for many Hessians only."""
+        return products(self.X)
 
     # -- which rows ----------------------------------------------------------------------------
 

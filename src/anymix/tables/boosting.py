@@ -163,9 +163,10 @@ class BoostedLearner:
     robustness: float | None
     use_domain: Kind
 
-    def part(
-        self, rows: Rows, part: Part, held_out: Part, alone: bool
-    ) -> tuple[dict[str, Array], None]:
+    def search(self, rows: Rows, part: Part = ALL) -> None:
+        """Trees are chosen where they are fitted."""
+
+    def part(self, rows: Rows, part: Part, held_out: Part, searched: None) -> dict[str, Array]:
         """What the models of a part say of the rows it holds out."""
         wide = widened(rows, self.use_domain)
         X, y, X_held = dense(take(wide.X, part)), rows.y[part], dense(take(wide.X, held_out))
@@ -175,9 +176,9 @@ class BoostedLearner:
         if ensemble.best_index_ != 0:
             with _threads(len(X)):
                 ordinary = _said(_trees(rows).fit(X, y), X_held, rows)
-        return {"ordinary": ordinary, "chosen": chosen, "best robust": chosen}, None
+        return {"ordinary": ordinary, "chosen": chosen, "best robust": chosen}
 
-    def whole(self, rows: Rows, kept: None, plain: bool) -> Learned:
+    def whole(self, rows: Rows, searched: None, plain: bool) -> Learned:
         """The model of all rows."""
         X = dense(widened(rows, self.use_domain).X)
         ensemble = self._fitted(rows, X, ALL)

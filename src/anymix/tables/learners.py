@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from anymix.estimators.choices import fit_candidates, fit_choice
 from anymix.estimators.domain_features import Kind, widened
 from anymix.estimators.fitting import LinearFit, Settings, fit_problem
-from anymix.estimators.ordinary import GAMMAS, ordinary_model
+from anymix.estimators.ordinary import choose_ordinary
 from anymix.estimators.overfitting import overfit_message
 from anymix.estimators.searching import (
     ROBUST_GAMMAS,
@@ -22,7 +23,7 @@ from anymix.estimators.searching import (
     search,
 )
 from anymix.mixtures import MixtureSet
-from anymix.problem.dealing import deal, sample, sorted_rows
+from anymix.problem.dealing import Split, deal, sample, sorted_rows
 from anymix.problem.rows import ALL, Part, Rows, dense_if_small, take
 from anymix.tables.splits import check_splits
 
@@ -31,7 +32,7 @@ Array = NDArray[np.float64]
 __all__ = ["WITHOUT", "Learned", "Learner", "LinearLearner"]
 
 ROWS_TO_CHOOSE = 10_000  # rows by which models are chosen, about
-FOLDS, REPEATS = 5, 2  # of the choice: the model saved is chosen by both repeats, others by one
+FOLDS, REPEATS = 5, 2  # of the choice
 WITHOUT = "the ordinary model without the domain"
 
 
@@ -57,22 +58,50 @@ class Learned:
     warning: str | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """What rows held out say of all candidates, and which rows these are.
+
+    Parameters
+    ----------
+    found : Found
+        The candidates and their losses.
+    numbers : ndarray of shape (n,)
+        The places in the table of the rows that were held out.
+    gamma_without : float or None
+        γ₀ of the ordinary model without the domain, where the domain is a feature.
+    """
+
+    found: Found
+    numbers: NDArray[np.intp]
+    gamma_without: float | None = None
+
+    def without(self, part: Part, n: int) -> Found:
+        """The same, but a part of the table's n rows is not looked at."""
+        seen = np.ones(n, dtype=bool)
+        seen[part] = False
+        return replace(self.found, held_out=self.found.held_out.only(seen[self.numbers]))
+
+
 class Learner(Protocol):
     """Learns from a part of a table what to say of the rest, and then the model of all rows."""
 
-    def part(
-        self, rows: Rows, part: Part, held_out: Part, alone: bool
-    ) -> tuple[dict[str, Array], Any]:
-        """What the models of a part say of the rows it holds out, and what to keep of it.
+    def search(self, rows: Rows, part: Part = ALL) -> Any:
+        """Judge all candidates on rows of a part that are held out in turn; None if there is none.
 
-        "ordinary", "chosen" and "best robust" are values (n,) or probabilities (n, K). `alone` says
-        that there is no other part.
+        The result goes to `part` and `whole`.
         """
 
-    def whole(self, rows: Rows, kept: Any, plain: bool) -> Learned:
-        """The model of all rows, chosen anew unless something of one part is kept.
+    def part(self, rows: Rows, part: Part, held_out: Part, searched: Any) -> dict[str, Array]:
+        """What the models of a part say of the rows it holds out, which do not choose them.
 
-        `plain` asks for the ordinary one: where rows that no part had seen speak against the other.
+        "ordinary", "chosen" and "best robust" are values (n,) or probabilities (n, K).
+        """
+
+    def whole(self, rows: Rows, searched: Any, plain: bool) -> Learned:
+        """The model of all rows.
+
+        `plain` asks for the ordinary one: where rows that did not choose speak against the other.
         """
 
 
@@ -97,30 +126,46 @@ class LinearLearner:
     robustness: float | None
     use_domain: Kind
 
-    def part(
-        self, rows: Rows, part: Part, held_out: Part, alone: bool
-    ) -> tuple[dict[str, Array], tuple[Found, int]]:
-        """What the models of a part say of the rows it holds out, and how they were chosen."""
+    def search(self, rows: Rows, part: Part = ALL) -> Searched:
+        """The candidates judged on held-out rows of (a sample of) a part."""
+        numbers = sample(rows, ROWS_TO_CHOOSE, np.random.default_rng(0), part)
+        few = rows.take(numbers)
+        deals = [
+            list(deal(sorted_rows(few, np.random.default_rng(i) if i else None), FOLDS))
+            for i in range(REPEATS)
+        ]
+        check_splits(few, deals[0])
+        wide = widened(few, self.use_domain)
+        found = search(replace(wide, X=dense_if_small(wide.X)), deals, self._plan)
+        return Searched(found, numbers, self._gamma_without(few, deals))
+
+    def _gamma_without(self, few: Rows, deals: Sequence[Sequence[Split]]) -> float | None:
+        if self.use_domain is None:
+            return None
+        plan = self._plan
+        folds = [split for splits in deals for split in splits]
+        return choose_ordinary(few, folds, plan.ordinary_gammas, plan.options).gamma
+
+    def part(self, rows: Rows, part: Part, held_out: Part, searched: Searched) -> dict[str, Array]:
+        """What the models of a part say of the rows it holds out, which do not choose them."""
+        found = searched.without(held_out, len(rows))
+        places = {"ordinary": 0, "chosen": self._place(found), "best robust": found.best_robust}
         wide = widened(rows, self.use_domain)
-        found = _searched(wide, part, self._plan, REPEATS if alone else 1)
-        index = self._place(found)
-        places = {"ordinary": 0, "chosen": index, "best robust": found.best_robust}
         problem = wide.to_fit(part).merged()
         fits = fit_candidates(wide, problem, found, places.values(), self._plan, self._settings)
         X = take(wide.X, held_out)
         by_place = {place: _said(fits[place], X) for place in set(places.values())}
         said = {name: by_place[place] for name, place in places.items()}
         if self.use_domain is not None:
-            said[WITHOUT] = self._without_domain(rows, part, held_out)
-        return said, (found, index)
+            assert searched.gamma_without is not None
+            plain = replace(self._settings, gamma=searched.gamma_without, robustness=0.0)
+            said[WITHOUT] = _said(fit_problem(rows.to_fit(part), plain), take(rows.X, held_out))
+        return said
 
-    def whole(self, rows: Rows, kept: tuple[Found, int] | None, plain: bool) -> Learned:
-        """The model of all rows, chosen anew unless the choice of one part is kept."""
-        wide = widened(rows, self.use_domain)
-        if kept is None:
-            found = _searched(wide, ALL, self._plan, REPEATS)
-            kept = found, self._place(found)
-        choice = fit_choice(wide, *kept, self._plan, self._settings)
+    def whole(self, rows: Rows, searched: Searched, plain: bool) -> Learned:
+        """The model of all rows."""
+        wide, found = widened(rows, self.use_domain), searched.found
+        choice = fit_choice(wide, found, self._place(found), self._plan, self._settings)
         if plain and self.robustness is None:
             choice = choice.kept()
         gamma = choice.candidate.gamma
@@ -152,31 +197,6 @@ class LinearLearner:
         if self.robustness is None:
             return found.held_out.choose("guard")
         return 0 if self.robustness == 0 else found.best_robust
-
-    def _without_domain(self, rows: Rows, part: Part, held_out: Part) -> Array:
-        """What the ordinary model says that may not use the domain."""
-        gammas = GAMMAS if self.gamma is None else (self.gamma,)
-        gamma, solution = ordinary_model(_sampled(rows, part), gammas=gammas, tol=1e-4)
-        settings = replace(self._settings, gamma=gamma, robustness=0.0)
-        found = fit_problem(rows.to_fit(part), settings, start=solution)
-        return _said(found, take(rows.X, held_out))
-
-
-def _sampled(rows: Rows, part: Part) -> Rows:
-    """The rows of a part, or if they are many a fair sample, by which models are chosen."""
-    few = rows.take(sample(rows, ROWS_TO_CHOOSE, np.random.default_rng(0), part))
-    return replace(few, X=dense_if_small(few.X))
-
-
-def _searched(rows: Rows, part: Part, plan: Plan, repeats: int) -> Found:
-    """The candidates judged on held-out rows of (a sample of) a part."""
-    few = _sampled(rows, part)
-    deals = [
-        list(deal(sorted_rows(few, np.random.default_rng(i) if i else None), FOLDS))
-        for i in range(repeats)
-    ]
-    check_splits(few, deals[0])
-    return search(few, deals, plan)
 
 
 def _said(found: LinearFit, X: Any) -> Array:
