@@ -61,10 +61,32 @@ def test_trees_may_use_the_domain() -> None:
     assert np.all((new >= 0) & (new <= 1))
 
 
+def test_the_ordinary_trees_can_be_asked_for_and_robust_ones_stand_beside_them() -> None:
+    options: dict[str, Any] = {"drop": ["spent"], "model": "boosted", "holdout": 0.3}
+    chosen = fit_table(curved(), "bought", ["region"], **options)
+    assert not chosen.choice.is_ordinary
+    plain = fit_table(curved(), "bought", ["region"], robustness=0.0, **options)
+    assert plain.choice.is_ordinary
+    assert plain.robustness == 0
+    for name in ("ordinary", "robust"):
+        found = plain.audits[name].domain_losses
+        np.testing.assert_allclose(found, chosen.audits[name].domain_losses)
+
+
+def test_where_ordinary_trees_are_kept_the_robust_ones_beside_them_are_others() -> None:
+    frame = curved()
+    same = 3 * np.abs(frame["x"]) - 2 + np.random.default_rng(1).logistic(size=900)
+    frame["bought"] = np.where(same > 0, "yes", "no")  # in both regions
+    found = fit_table(frame, "bought", ["region"], drop=["spent"], model="boosted", holdout=0.3)
+    assert found.choice.is_ordinary
+    ordinary, robust = (found.audits[name].domain_losses for name in ("ordinary", "robust"))
+    assert not np.allclose(ordinary, robust)
+
+
 def test_trees_refuse_what_they_have_not() -> None:
     for options, message in (
         ({"gamma": 0.1}, "gamma is 0.1, but trees have none"),
-        ({"robustness": 0.0}, "robustness is 0.0, with boosted trees"),
+        ({"robustness": 1.5}, "robustness is 1.5, with boosted trees"),
         ({"use_domain": "slopes"}, "use_domain is 'slopes', but trees have none"),
     ):
         with pytest.raises(ValueError, match=message):

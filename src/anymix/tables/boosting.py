@@ -118,11 +118,11 @@ class BoostedChoice:
 
 
 def check_boosted(gamma: float | None, robustness: float | None, use_domain: str | None) -> None:
-    """Refuse what trees do not have: a weight γ, t = 0, slopes."""
+    """Refuse what trees do not have: a weight γ, slopes."""
     if gamma is not None:
         raise InputError("gamma", f"is {gamma}, but trees have none", "leave it out")
-    if robustness is not None and not 0 < robustness <= 1:
-        fix = "give a number in (0, 1], or leave it out"
+    if robustness is not None and not 0 <= robustness <= 1:
+        fix = "give a number from 0 (ordinary) to 1, or leave it out"
         raise InputError("robustness", f"is {robustness}, with boosted trees", fix)
     if use_domain == "slopes":
         found = "is 'slopes', but trees have none"
@@ -154,7 +154,7 @@ class BoostedLearner:
     mixtures : MixtureSet
         Λ.
     robustness : float or None
-        t, if only one is to be tried.
+        t, if only one is to be tried; 0 is the ordinary model, whatever rows held out say.
     use_domain : "intercept" or None
         Whether the domain is a feature.
     """
@@ -169,20 +169,32 @@ class BoostedLearner:
     def part(self, rows: Rows, part: Part, held_out: Part, searched: None) -> dict[str, Array]:
         """What the models of a part say of the rows it holds out."""
         wide = widened(rows, self.use_domain)
-        X, y, X_held = dense(take(wide.X, part)), rows.y[part], dense(take(wide.X, held_out))
+        X, X_held = dense(take(wide.X, part)), dense(take(wide.X, held_out))
         ensemble = self._fitted(rows, X, part)
         chosen = _said(ensemble, X_held, rows)
-        ordinary = chosen
-        if ensemble.best_index_ != 0:
-            with _threads(len(X)):
-                ordinary = _said(_trees(rows).fit(X, y), X_held, rows)
-        return {"ordinary": ordinary, "chosen": chosen, "best robust": chosen}
+        beside = self._beside(ensemble, rows, X, part)
+        other = chosen if beside is None else _said(beside, X_held, rows)
+        ordinary, robust = (chosen, other) if ensemble.best_index_ == 0 else (other, chosen)
+        if self.robustness == 0:
+            chosen = ordinary
+        return {"ordinary": ordinary, "chosen": chosen, "best robust": robust}
+
+    def _beside(self, ensemble: AgnosticEnsemble, rows: Rows, X: Array, part: Part) -> Any:
+        """The other of the two models to show: ordinary trees, or the best robust ones, if any."""
+        weight = None
+        if ensemble.best_index_ == 0:
+            if len(ensemble.cv_results_["worst_test_loss"]) == 1:
+                return None
+            weight = _best_robust(ensemble)[rows.domains.key()[part]]
+        with _threads(len(X)):
+            return _trees(rows).fit(X, rows.y[part], sample_weight=weight)
 
     def whole(self, rows: Rows, searched: None, plain: bool) -> Learned:
         """The model of all rows."""
         X = dense(widened(rows, self.use_domain).X)
         ensemble = self._fitted(rows, X, ALL)
-        if plain and self.robustness is None and ensemble.best_index_ != 0:
+        wanted = self.robustness == 0 or (plain and self.robustness is None)
+        if wanted and ensemble.best_index_ != 0:
             ensemble.keep_ordinary(X, rows.y)
         names = None if self.use_domain is None else rows.names
         model = BoostedModel(ensemble, rows.classes, names)
@@ -192,7 +204,7 @@ class BoostedLearner:
         from anymix.estimators import AgnosticEnsemble, NothingGained
 
         options: dict[str, Any] = {"rule": "guard"}
-        if self.robustness is not None:
+        if self.robustness:
             options = {"robustness": (self.robustness,), "rule": "min"}
         model = AgnosticEnsemble(_trees(rows), self.mixtures, **options)
         domains = rows.names[rows.domains.key()[part]]
@@ -203,6 +215,15 @@ class BoostedLearner:
             raise InputError("min_rows", found, "raise it, say to 30, to put small ones together")
         with warnings.catch_warnings(action="ignore", category=NothingGained), _threads(len(X)):
             return model.fit(X, rows.y[part], domains=domains)
+
+
+def _best_robust(ensemble: AgnosticEnsemble) -> Array:
+    """λ_k / m̄_k, (p,), of the robust mixture whose own model is best for the worst one."""
+    found, names = ensemble.cv_results_, ensemble.domain_names_.tolist()
+    robust = (found["param_robustness"] > 0) & (found["param_n_models"] == 1)
+    best = int(np.argmin(np.where(robust, found["worst_test_loss"], np.inf)))
+    mixtures = np.array([found[f"mixture_{name}"] for name in names])  # (p, candidates)
+    return np.asarray(mixtures[:, best] / mixtures[:, 0])
 
 
 def _said(trees: Any, X: Array, rows: Rows) -> Array:

@@ -134,7 +134,7 @@ def fit_table(
 
     min_w max_{λ∈Λ_t} Σ_k λ_k L_k(w) + γ R(w − a) for the domains k, as in AgnosticClassifierCV: t
     and γ are chosen by rows held out, and the ordinary model, t = 0, is kept unless a robust one is
-    really better there. Both are judged on rows that had no part in the choice either.
+    really better there. Both are judged on rows whose losses had no say in the choice.
 
     Means, medians, scales and levels are learnt from the rows to fit alone, so what is held out is
     new to the models in every way. The model returned learns them from all rows; in a holdout of
