@@ -5,7 +5,9 @@ import json
 import re
 import subprocess
 import sys
+import weakref
 from pathlib import Path
+from typing import Any
 
 import joblib
 import pandas as pd
@@ -14,6 +16,7 @@ from command_line import fail, make_people, run, zips
 
 from anymix.tables.files import read_table
 from anymix.tables.fitting import fit_table
+from anymix.tables.learners import LinearLearner
 
 
 def test_fit_prints_what_the_library_finds(people: Path, tmp_path: Path) -> None:
@@ -191,6 +194,32 @@ def test_a_level_is_the_same_in_every_file(tmp_path: Path) -> None:
     truth = pd.read_csv(test, dtype=str)
     assert predicted["zip"].tolist() == truth["zip"].tolist()
     assert (predicted["prediction"] == truth["y"]).mean() > 0.8
+
+
+@pytest.mark.parametrize("judged", ["holdout", "test"])
+def test_nobody_holds_a_table_while_models_are_fitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judged: str
+) -> None:
+    table = zips(tmp_path / "train.csv", ["01", "02"])
+    read, held = [], []
+
+    def noted(path: Path, **options: Any) -> Any:
+        frame = read_table(path, **options)
+        read.append(weakref.ref(frame))
+        return frame
+
+    def part(self: LinearLearner, *given: Any) -> Any:
+        held.append([frame for frame in read if frame() is not None])
+        return learn(self, *given)
+
+    learn = LinearLearner.part
+    monkeypatch.setattr("anymix.tables.files.read_table", noted)
+    monkeypatch.setattr("anymix.tables.splits.ROWS_TO_FOLD", 10)
+    monkeypatch.setattr(LinearLearner, "part", part)
+    more = ("--test", table) if judged == "test" else ()
+    run("fit", table, "-t", "y", "-d", "d", "--gamma", 1, *more)
+    assert len(read) == 1 + (judged == "test")
+    assert held == [[]]
 
 
 @pytest.mark.slow

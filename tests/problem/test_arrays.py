@@ -6,10 +6,20 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 
 from anymix.errors import InputError
-from anymix.problem.arrays import features, memberships, read_domains, shares, targets, weights
+from anymix.problem.arrays import (
+    bounded_features,
+    features,
+    memberships,
+    read_domains,
+    shares,
+    targets,
+    weights,
+)
 from anymix.problem.cells import combined
 from anymix.problem.entries import encode
 from anymix.problem.losses import CrossEntropy, SquaredError
@@ -33,6 +43,17 @@ def test_shares_sum_to_one_and_an_empty_domain_has_none() -> None:
     sizes, average = shares(matrix, matrix.data)
     assert sizes.tolist() == [3, 0]
     np.testing.assert_allclose(average.toarray(), [[1 / 3, 2 / 3, 0.0], [0.0, 0.0, 0.0]])
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=30))
+@settings(max_examples=300)
+@example([1e-200, 5e-324])  # whose squares are 0
+@example([1e200])  # whose square is infinite
+def test_no_entry_is_above_the_bound_that_comes_with_the_features(entries: list[float]) -> None:
+    for X in (np.array([entries]), sparse.csr_array(np.array([entries]))):
+        table, largest = bounded_features(X)
+        assert largest >= np.max(np.abs(entries))
+        assert table.shape == X.shape
 
 
 BAD: list[tuple[Any, str, str]] = [

@@ -29,8 +29,9 @@ from anymix import (
     certify,
     solve,
 )
-from anymix.problem.duals import conjugates, proved
+from anymix.problem.duals import conjugates, proved, slopes
 from anymix.problem.losses import Loss
+from anymix.problem.weighted import WeightedRows
 
 Array = NDArray[np.float64]
 
@@ -347,3 +348,59 @@ def test_a_row_that_takes_up_the_intercept_is_charged(kind: str) -> None:
             assert least <= problem.losses(other)[0]
         free = np.where(problem.penalized, 0.0, w)  # error counts for nothing here
         assert dual.value <= problem.losses(free)[0]
+
+
+# What rounding may have done is bounded by √Σ x_ij², known from reading, where that is enough -----
+
+
+def two_classes(n: int, scale: Array) -> LinearDomains:
+    rng = np.random.default_rng(9)
+    X, domains = rng.normal(size=(n, len(scale))), rng.integers(3, size=n)
+    y = X.sum(axis=1) * (1 + domains) + 2 * rng.logistic(size=n) > 0
+    return LinearDomains(X * scale, y, domains)
+
+
+@pytest.mark.parametrize("scale", [[1.0, 1.0, 1.0], [1.0, 1e-3, 1e-6], [1e5, 1.0, 1e-5]])
+def test_an_error_that_costs_no_pass_is_at_least_the_one_that_does(scale: list[float]) -> None:
+    problem = two_classes(3000, np.array(scale))
+    here = problem.at(np.zeros(4))
+    c = here.weights(problem.reference)
+    v, rough = slopes(problem, c.copy(), here.slope, spare=math.inf)
+    assert "reach" not in problem.__dict__
+    same, error = slopes(problem, c.copy(), here.slope)
+    assert "reach" in problem.__dict__
+    np.testing.assert_allclose(v, same, rtol=0, atol=float(error.max()))
+    assert np.all(rough >= error)
+    assert rough[-1] == error[-1]  # 1 multiplies the intercept, that is known
+    long = np.longdouble
+    exact = (here.slope.astype(long) * c.astype(long)) @ np.column_stack([problem.X, np.ones(3000)])
+    assert np.all(np.abs(v - exact) <= rough)
+
+
+def test_a_gap_worth_the_pass_gets_it_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[WeightedRows] = []
+    find = WeightedRows.pull_back_for_proof
+
+    def noted(self: WeightedRows, v: Array) -> Array:
+        passes.append(self)
+        return find(self, v)
+
+    monkeypatch.setattr(WeightedRows, "pull_back_for_proof", noted)
+    problem = two_classes(3000, np.array([1e3, 1.0, 1.0]))
+    quick = solve(problem, Simplex(3), tol=1e-6)
+    assert not passes
+    fine = solve(problem, Simplex(3), tol=1e-9)
+    assert passes
+    assert fine.converged
+    assert fine.certificate.lower - 1e-6 <= quick.certificate.lower <= fine.objective
+
+
+def test_rows_of_other_numbers_are_not_bounded_by_the_old_ones() -> None:
+    rng = np.random.default_rng(10)
+    X = rng.normal(size=(50, 1)) + 1e6
+    problem = LinearDomains(X, rng.random(50) < 0.5, np.arange(50) % 2)
+    assert problem.sample(0.5).largest == problem.largest >= np.abs(X).max()
+    inside = problem.conditioned()
+    assert inside is not None
+    assert isinstance(inside.problem, LinearDomains)
+    assert inside.problem.largest == math.inf

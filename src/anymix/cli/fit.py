@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -200,9 +201,11 @@ def _fitted(
     if test is not None:
         levels = read[0].select_dtypes("category").columns  # 01 is none that turns into 1
         read.append(read_table(test, strings=levels, **used))
-    # Taken out of the list, so that no name here keeps a table alive while it is fitted.
+    # Given as functions that take them out of the list: a call holds its arguments to its end, and
+    # a table that nobody holds can be let go of while models are fitted.
+    take = partial(read.pop, 0)
     return fit_table(
-        read.pop(0), target, domain, test=read.pop() if read else None, progress=step, **options
+        take, target, domain, test=None if test is None else take, progress=step, **options
     )
 
 

@@ -33,10 +33,11 @@ from anymix.estimators.cross_fitting import (
     squared_error,
     weight_argument,
 )
+from anymix.estimators.folding import complete_folds
 from anymix.estimators.guarding import RULES, HeldOut, NothingGained
 from anymix.estimators.held_out_game import HeldOutCertificate, game_value
 from anymix.estimators.held_out_results import columns_of, frontier_of
-from anymix.estimators.light_reading import folds_of, rows_without_features, targets_of
+from anymix.estimators.light_reading import rows_without_features, targets_of
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 
@@ -308,7 +309,7 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         if rows.classes is not None:
             self.classes_ = rows.classes
         alone = len(rows.names) == 1
-        splits = [] if alone else folds_of(rows, self.cv, self.random_state)
+        splits = [] if alone else complete_folds(rows, self.cv, self.random_state)
         return CrossFit(self.estimator, X, y, rows, splits, self._loss(len(rows)))
 
     def _loss(self, n: int) -> RowLoss:

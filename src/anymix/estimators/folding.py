@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from numbers import Integral
 from typing import Any
 
@@ -11,10 +11,10 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 
 from anymix.errors import InputError
-from anymix.problem.dealing import Split, deal, sorted_rows
-from anymix.problem.rows import Rows
+from anymix.problem.dealing import Index, Split, deal, sorted_rows
+from anymix.problem.rows import ALL, Rows
 
-__all__ = ["folds", "repeated_folds"]
+__all__ = ["complete_folds", "folds", "repeated_folds"]
 
 
 def repeated_folds(rows: Rows, cv: Any, repeats: Any, random_state: Any) -> list[list[Split]]:
@@ -45,19 +45,52 @@ def repeated_folds(rows: Rows, cv: Any, repeats: Any, random_state: Any) -> list
     return found
 
 
+def complete_folds(rows: Rows, cv: Any, random_state: Any) -> list[Split]:
+    """What to fit and what to judge on, for folds that hold out every row once.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows; they need no X.
+    cv : int, splitter or iterable
+        How many folds, or those of a splitter or of pairs (train, test).
+    random_state : int, RandomState or None
+        Deals out the rows.
+
+    Returns
+    -------
+    list of (part, part)
+    """
+    rows.check_classes(ALL, "the data")
+    splits = _splits(rows, cv, check_random_state(random_state))
+    held = np.concatenate([np.empty(0, dtype=np.intp), *(test for _, test in splits)])
+    if not np.array_equal(np.sort(held), np.arange(len(rows))):
+        raise InputError("cv", "does not hold out every row once", "give folds that do")
+    return list(_with_every_domain(rows, splits))
+
+
 def folds(rows: Rows, cv: Any, rng: Any = None) -> Iterator[Split]:
     """What to fit and what to judge on, for each fold; every domain is in both."""
+    return _with_every_domain(rows, _splits(rows, cv, rng))
+
+
+def _splits(rows: Rows, cv: Any, rng: Any) -> list[tuple[Index, Index]]:
+    """The numbers of the rows to fit and to judge on, of so many folds or of those given."""
     if isinstance(cv, Integral):
         _check_cv(rows, int(cv))
-        splits = deal(sorted_rows(rows, rng), int(cv))
-    else:
-        classifier = rows.classes is not None
-        splits = check_cv(cv, rows.y, classifier=classifier).split(rows.X, rows.y)
+        return list(deal(sorted_rows(rows, rng), int(cv)))
+    X = np.zeros(len(rows)) if rows.X is None else rows.X
+    splitter = check_cv(cv, rows.y, classifier=rows.classes is not None)
     numbers = np.arange(len(rows))
+    found = splitter.split(X, rows.y)
+    return [(numbers[train], numbers[test]) for train, test in found]  # masks become numbers
+
+
+def _with_every_domain(rows: Rows, splits: Iterable[Split]) -> Iterator[Split]:
     for number, (train, test) in enumerate(splits, start=1):
-        held_out = numbers[test]  # masks become numbers
-        rows.check_domains(held_out, f"the test part of fold {number}")
-        yield numbers[train], held_out
+        rows.check_domains(train, f"the training part of fold {number}")
+        rows.check_domains(test, f"the test part of fold {number}")
+        yield train, test
 
 
 def _check_cv(rows: Rows, cv: int) -> None:

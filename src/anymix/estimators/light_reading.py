@@ -1,27 +1,24 @@
-"""All that is given beside X, checked, and the folds; X itself is for the estimator to judge."""
+"""All that is given beside X, checked; X itself is for the estimator to judge."""
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
-from sklearn.model_selection import check_cv
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from anymix.errors import InputError
 from anymix.problem.arrays import weights
-from anymix.problem.dealing import Split, deal, sorted_rows
 from anymix.problem.entries import encode
 from anymix.problem.losses import CrossEntropy, SquaredError
 from anymix.problem.membership import domains_of
-from anymix.problem.rows import ALL, Rows
+from anymix.problem.rows import Rows
 
-__all__ = ["folds_of", "rows_without_features", "targets_of"]
+__all__ = ["rows_without_features", "targets_of"]
 
 
 def targets_of(estimator: Any, y: Any, n: int) -> NDArray[Any]:
@@ -89,46 +86,3 @@ def rows_without_features(
         found = f"has only one class, {classes.tolist()[0]!r}"
         raise InputError("y", found, "give two or more")
     return Rows(None, codes, classes, members, names, weight, CrossEntropy())
-
-
-def folds_of(rows: Rows, cv: Any, random_state: Any) -> list[Split]:
-    """What to fit and what to judge on, with rows of every domain in both.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows.
-    cv : int, splitter or iterable
-        How many folds, or those of a splitter or of pairs (train, test).
-    random_state : int, RandomState or None
-        Deals the rows.
-
-    Returns
-    -------
-    list of (part, part)
-    """
-    rows.check_classes(ALL, "the data")
-    splits = _dealt(rows, cv, random_state) if isinstance(cv, Integral) else _given(rows, cv)
-    for number, (part, held) in enumerate(splits, start=1):
-        rows.check_domains(part, f"the training part of fold {number}")
-        rows.check_domains(held, f"fold {number}")
-    return splits
-
-
-def _dealt(rows: Rows, cv: Any, random_state: Any) -> list[Split]:
-    """Evenly over domains and classes."""
-    few = rows.domains.counts(len(rows.names))
-    if few.min() < cv:
-        name = rows.names.tolist()[int(few.argmin())]
-        found = f"has {few.min()} rows of {name!r}, fewer than the {cv} folds of cv"
-        raise InputError("domains", found, "merge the domain with another, or lower cv")
-    return list(deal(sorted_rows(rows, check_random_state(random_state)), cv))
-
-
-def _given(rows: Rows, cv: Any) -> list[Split]:
-    """Of a splitter, or pairs (train, test)."""
-    splits = list(check_cv(cv).split(np.zeros(len(rows)), rows.y))
-    held = np.sort(np.concatenate([test for _, test in splits]))
-    if not np.array_equal(held, np.arange(len(rows))):
-        raise InputError("cv", "does not hold out every row once", "give folds that do")
-    return splits

@@ -5,6 +5,7 @@ What cannot be used is refused with an InputError, which names the argument and 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ Array = NDArray[np.float64]
 
 __all__ = [
     "average_shares",
+    "bounded_features",
     "code_type",
     "encode",
     "features",
@@ -36,6 +38,18 @@ __all__ = [
 
 def features(X: Any) -> Any:
     """X as a C-ordered float64 array (not copied if it is one) or as csr_array, all finite."""
+    return bounded_features(X)[0]
+
+
+def bounded_features(X: Any) -> tuple[Any, float]:
+    """X as `features` has it, and a number that no |x_ij| is above: √Σ x_ij², which costs nothing.
+
+    Examples
+    --------
+    >>> X, largest = bounded_features([[3.0, 0.0], [0.0, -4.0]])
+    >>> round(largest, 3)
+    5.0
+    """
     fix = "encode categories first, for example with sklearn.preprocessing.OneHotEncoder"
     if sparse.issparse(X):
         table = sparse.csr_array(X)
@@ -50,10 +64,12 @@ def features(X: Any) -> Any:
     if table.shape[0] == 0:
         raise InputError("X", "has no rows", "give at least one")
     with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not np.isfinite(np.vdot(values, values))  # one pass, no array of booleans
-    if suspicious:
+        squares = float(np.vdot(values, values))  # one pass, no array of booleans
+    if not math.isfinite(squares):
         refuse_missing("X", values, "impute them, for example with sklearn.impute.SimpleImputer")
-    return table
+        return table, math.inf
+    # The factor covers the rounding of the sum, the summand entries whose squares are 0 here.
+    return table, math.sqrt(squares) * (1 + 1e-6) + 1e-150
 
 
 def targets(

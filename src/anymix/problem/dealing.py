@@ -19,7 +19,7 @@ Split = tuple[Part, Part]  # to fit, to judge on
 
 LEAST = 1000  # rows of a domain or class in a sample: the worst domain may be a small one
 
-__all__ = ["Split", "deal", "hold_out", "sample", "sorted_rows"]
+__all__ = ["Index", "Split", "deal", "hold_out", "sample", "sorted_rows"]
 
 
 class Shuffler(Protocol):
@@ -53,7 +53,7 @@ def sorted_rows(rows: Rows, rng: Shuffler | None = None, part: Part = ALL) -> In
     return chosen[np.lexsort((turn, classes, rows.domains.take(chosen).key()))]
 
 
-def deal(order: Index, folds: int) -> Iterator[Split]:
+def deal(order: Index, folds: int) -> Iterator[tuple[Index, Index]]:
     """Rows dealt out in turn: the k-th part is what fold k holds out.
 
     Examples

@@ -42,34 +42,48 @@ class Dual(NamedTuple):
     error: Array
 
 
-def proved(rows: WeightedRows, c: Array, alpha: Array, total: float, size: float) -> Dual:
-    """The bound that α proves, Σ c_i ℓ*(α_i) being `total`; what rounding may do is charged."""
+def proved(
+    rows: WeightedRows, c: Array, alpha: Array, total: float, size: float, spare: float = 0.0
+) -> Dual:
+    """The bound that α proves, Σ c_i ℓ*(α_i) being `total`; what rounding may do is charged.
+
+    Errors of the slope up to `spare` need not be known any better.
+    """
     donor = _donor(rows, c, alpha) if rows.intercept else 0
     given, weight = alpha[donor].copy(), float(c[donor])
-    v, error = slopes(rows, c, alpha)
+    v, error = slopes(rows, c, alpha, spare=spare)
     dual = Dual(-total - rows.rounding * size, v, error)
     return _without_intercepts(rows, dual, donor, given, weight) if rows.intercept else dual
 
 
-def slopes(rows: WeightedRows, c: Array, alpha: Array, *, dual: bool = True) -> tuple[Array, Array]:
+def slopes(
+    rows: WeightedRows, c: Array, alpha: Array, *, dual: bool = True, spare: float = 0.0
+) -> tuple[Array, Array]:
     """Σ c_i α_i (x_i, 1) and what rounding may have done to it; c may be written over.
 
     `dual` says that ℓ* is taken too: for classes at P = α + y, whose rounding moves α as well.
+    Where a bound of the error by `rows.largest` is at most `spare`, it does, and saves a pass over
+    the rows for max_i |x_ij|.
     """
     slope = _weighted_sizes(c, alpha)  # (K,)
     classes = dual and rows.loss.takes_classes
     lost = 4 * rows.n_scores * UNIT * float(c.sum()) * classes
     few = 4_000 if dual else 100_000  # numbers whose sums are worth more digits
-    v, rounding = _pulled_back(rows, c, alpha, few)
+    roughly = (rows.rounding * float(slope.max()) + lost) * rows.largest <= spare
+    v, rounding = _pulled_back(rows, c, alpha, few, find_reach=not roughly)
     per_score = np.where(slope > 0, rounding * slope + lost, 0.0)
-    error = np.repeat(per_score, len(v) // len(slope)) * rows.reach + UNIT * np.abs(v)
+    reach = rows.reach_at_most if roughly else rows.reach
+    error = np.repeat(per_score, len(v) // len(slope)) * reach + UNIT * np.abs(v)
     return v, error
 
 
-def _pulled_back(rows: WeightedRows, c: Array, alpha: Array, few: int) -> tuple[Array, float]:
+def _pulled_back(
+    rows: WeightedRows, c: Array, alpha: Array, few: int, find_reach: bool
+) -> tuple[Array, float]:
     """Σ c_i α_i (x_i, 1) and its relative error; few numbers are added up with more digits."""
     if rows.n_rows * rows.n_parameters > few:
-        return rows.pull_back_for_proof(scale_rows(alpha, c)), rows.rounding
+        pull_back = rows.pull_back_for_proof if find_reach else rows.pull_back
+        return pull_back(scale_rows(alpha, c)), rows.rounding
     long = np.longdouble
     weighted = (alpha.T.astype(long) * c).reshape(rows.n_scores, -1)  # (K, n)
     X = rows.X.toarray() if sparse.issparse(rows.X) else rows.X

@@ -195,26 +195,33 @@ class Evaluation:
 
     # -- proofs --------------------------------------------------------------------------------
 
-    def dual(self, mixture: Array, step: Array | None = None, scale: float = 1.0) -> Dual:
+    def dual(
+        self,
+        mixture: Array,
+        step: Array | None = None,
+        scale: float = 1.0,
+        spare: float = 0.0,
+    ) -> Dual:
         """−Σ c_i ℓ*(α_i) and Σ c_i α_i (x_i, 1) at dual variables α near the gradient here.
 
         Σ λ_k L_k(w') ≥ value + ⟨v, w'⟩ for *every* w', whatever α is (`duals`); α is taken where
         that is tight: ℓ'(z) + ℓ''(z)·scores(step), which is ℓ' after a Newton step, or, with no
         step or outside the domain of ℓ*, ℓ' after the best change of intercept. Both have
         Σ c_i α_i = 0 if there is an intercept, and what rounding leaves of that sum is put on one
-        row, so that v and error are 0 there. `scale` shrinks α towards 0.
+        row, so that v and error are 0 there. `scale` shrinks α towards 0. Errors up to `spare`
+        need not be known any better.
         """
         active = self._active(mixture)
         if active is not self:
-            return active.dual(mixture, step, scale)
+            return active.dual(mixture, step, scale, spare)
         c = self.weights(mixture)
         if step is not None and self.table.loss.is_smooth:
             alpha = _scaled(self._after(step, c), scale)
             total, size = conjugates(self.table, c, alpha)
             if np.isfinite(total):
-                return proved(self.table, c, alpha, total, size)
+                return proved(self.table, c, alpha, total, size, spare)
         alpha = _scaled(self._centred_slope(c), scale)
-        return proved(self.table, c, alpha, *conjugates(self.table, c, alpha))
+        return proved(self.table, c, alpha, *conjugates(self.table, c, alpha), spare)
 
     def _after(self, step: Array, c: Array) -> Array:
         """ℓ' + ℓ''·scores(step), with the intercepts that make its sum 0."""

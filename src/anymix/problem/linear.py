@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from anymix.errors import InputError, finite_number
-from anymix.problem.arrays import average_shares, features, memberships, targets
+from anymix.problem.arrays import average_shares, bounded_features, memberships, targets
 from anymix.problem.conditioning import Shifted, offsets_and_scale
 from anymix.problem.evaluation import MOST_DENSE, Evaluation
 from anymix.problem.losses import CrossEntropy, Huber, Loss
@@ -90,7 +90,8 @@ class LinearDomains(WeightedRows):
         sample_weight: ArrayLike | None = None,
         classes: ArrayLike | None = None,
     ) -> None:
-        loss, X = CrossEntropy() if loss is None else loss, features(X)
+        loss = CrossEntropy() if loss is None else loss
+        X, largest = bounded_features(X)
         n = X.shape[0]
         if X.shape[1] == 0 and not intercept:
             raise InputError(
@@ -100,6 +101,7 @@ class LinearDomains(WeightedRows):
         names, membership = memberships(domains, n)
         sizes, average = average_shares(membership, names, sample_weight)
         self._set(X, codes, found, names, sizes, average, loss, bool(intercept))
+        self.largest = largest
         if self.n_scores > 1:
             self._sort_rows()
 
@@ -287,7 +289,9 @@ class LinearDomains(WeightedRows):
 
     def _with_rows(self, rows: Indices, average: sparse.csc_array) -> LinearDomains:
         X, y = self._taken(rows)
-        return self._like(X, y, average, self.loss)
+        other = self._like(X, y, average, self.loss)
+        other.largest = self.largest
+        return other
 
     def _like(
         self, X: Any, y: NDArray[Any], average: sparse.csc_array, loss: Loss

@@ -71,8 +71,14 @@ class Here(Protocol):
         """The same at w + t·step; the mixture is the one whose curvature will be asked for."""
         ...
 
-    def dual(self, mixture: Array, step: Array | None = None, scale: float = 1.0) -> Dual:
-        """A line below Σ λ_k L_k, tight near w + step."""
+    def dual(
+        self,
+        mixture: Array,
+        step: Array | None = None,
+        scale: float = 1.0,
+        spare: float = 0.0,
+    ) -> Dual:
+        """A line below Σ λ_k L_k, tight near w + step; its error may be up to `spare` too large."""
         ...
 
     def floor(self, mixture: Array) -> float:
@@ -324,10 +330,12 @@ class Objective:
         mixture: Array,
         step: Array | None = None,
         w_radius: float | None = None,
+        spare: float = 0.0,
     ) -> float:
         """A value that Φ(w, mixture) does not undercut for any w (or any ‖w‖ ≤ w_radius).
 
         With γ = 0 and no w_radius it is tight near a minimum only, and elsewhere says Φ ≥ 0.
+        For γ > 0 it may be lower by about `spare` than what could be proved, if that is cheaper.
         """
         bound = 0.0  # every loss is ≥ 0, and so is R
         if w_radius is not None:
@@ -336,7 +344,7 @@ class Objective:
             bound = max(bound, dual.value - w_radius * longest)
             bound = max(bound, self._tangent(here, mixture, w_radius))
         if self.gamma > 0:
-            bound = max(bound, self._penalized_lower(here, mixture, step))
+            bound = max(bound, self._penalized_lower(here, mixture, step, spare))
         else:
             bound = max(bound, here.floor(mixture))
         return bound + self._value_of_nothing(mixture) - 4 * EPS * bound
@@ -347,16 +355,19 @@ class Objective:
         size = float(mixture @ np.abs(self.offsets)) + abs(value)
         return value - 8 * EPS * size
 
-    def _penalized_lower(self, here: Here, mixture: Array, step: Array | None) -> float:
+    def _penalized_lower(
+        self, here: Here, mixture: Array, step: Array | None, spare: float
+    ) -> float:
         """The same for γ > 0 from the dual, shrunk where there is no bound for it as it is.
 
         R may ask for a shorter v. And far out every slope is at the end of what ℓ* takes, so that
         none can take up what rounding leaves of the intercepts: a little inside there is room.
         """
-        dual = here.dual(mixture, step)
+        slack = self.shrinkage.slack(here.w, spare)
+        dual = here.dual(mixture, step, 1.0, slack)
         bound = self.shrinkage.least(dual)
         for scale in chain(self.shrinkage.scales(dual), () if bound > -math.inf else NEARLY):
-            shrunk = self.shrinkage.least(here.dual(mixture, step, scale))
+            shrunk = self.shrinkage.least(here.dual(mixture, step, scale, slack))
             if shrunk > -math.inf:
                 return max(bound, shrunk)
         return bound

@@ -282,7 +282,13 @@ class Look:
         """At w + t·step, in narrow problems with the curvature of the mixture: one round."""
         return self.parts.look(self.w + t * step, self.mixture if mixture is None else mixture)
 
-    def dual(self, mixture: Array, step: Array | None = None, scale: float = 1.0) -> Dual:
+    def dual(
+        self,
+        mixture: Array,
+        step: Array | None = None,
+        scale: float = 1.0,
+        spare: float = 0.0,
+    ) -> Dual:
         """As in Evaluation: Σ λ_k L_k(w') ≥ value + ⟨v, w'⟩ for every w'.
 
         Without a step it is the tangent here, known without a round. With one it costs a round:

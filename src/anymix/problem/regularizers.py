@@ -89,6 +89,10 @@ class Regularizer(ABC):
         """What it costs a bound if so much of the gradient of Φ is left."""
 
     @abstractmethod
+    def slack(self, w: Array, price: float) -> float:
+        """An error of every entry of v that costs a bound near w about `price` at most."""
+
+    @abstractmethod
     def scales(self, dual: Dual) -> Iterator[float]:
         """Factors that make v short enough for a bound, the largest first; none if it is."""
 
@@ -190,6 +194,12 @@ class SquaredNorm(Regularizer):
         """‖rest‖²/2γ."""
         return float(rest @ rest) / (2 * self.gamma)
 
+    def slack(self, w: Array, price: float) -> float:
+        """e with (‖a‖₁ + ‖w − a‖₁) e + D e²/2γ ≤ price, for v is about −γ(w − a)."""
+        length = float(np.abs(self._seen(w)).sum()) + float(np.abs(self.origin).sum())
+        alone = math.sqrt(price * self.gamma / len(w))
+        return min(0.5 * price / length, alone) if length > 0 else alone
+
     def scales(self, dual: Dual) -> Iterator[float]:
         """None: every v has a bound."""
         return iter(())
@@ -265,6 +275,10 @@ class PlainNorm(Regularizer):
     def price(self, rest: Array) -> float:
         """Any: v must not be longer than γ."""
         return math.inf
+
+    def slack(self, w: Array, price: float) -> float:
+        """None: v must not be longer than γ."""
+        return 0.0
 
     def scales(self, dual: Dual) -> Iterator[float]:
         """γ/‖v‖, and what is a little below it: rounding may undo the first."""

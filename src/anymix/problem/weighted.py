@@ -5,6 +5,7 @@ Scores ⟨w, (x_i, 1)⟩, their transpose Σ_i v_i (x_i, 1), and which rows a do
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -42,6 +43,11 @@ class WeightedRows:
         Whether w ends with an intercept, which multiplies 1.
     n_scores : int
         Scores of one row: 1, or K for K ≥ 3 classes.
+
+    Attributes
+    ----------
+    largest : float
+        At least every |x_ij|, if that is known without a look at all rows; else infinite.
     """
 
     def __init__(
@@ -55,6 +61,7 @@ class WeightedRows:
     ) -> None:
         self.X, self.y, self.average = X, y, average
         self.loss, self.intercept, self.n_scores = loss, intercept, n_scores
+        self.largest = math.inf
 
     # -- sizes ---------------------------------------------------------------------------------
 
@@ -98,6 +105,11 @@ class WeightedRows:
             for rows in _stretches(self.X):
                 np.maximum(largest, _largest(self.X[rows]), out=largest)
         return self._with_intercepts(largest)
+
+    @property
+    def reach_at_most(self) -> Array:
+        """At least `reach`, by `largest`: often far more, but it costs no pass over the rows."""
+        return self._with_intercepts(np.full(self.n_features, self.largest))
 
     def _with_intercepts(self, largest: Array) -> Array:
         return np.tile(np.append(largest, np.ones(int(self.intercept))), self.n_scores)
@@ -171,7 +183,9 @@ class WeightedRows:
     def _with_rows(self, rows: Indices, average: sparse.csc_array) -> WeightedRows:
         """Some of the rows, with shares of their own."""
         X, y = self._taken(rows)
-        return WeightedRows(X, y, average, self.loss, self.intercept, self.n_scores)
+        some = WeightedRows(X, y, average, self.loss, self.intercept, self.n_scores)
+        some.largest = self.largest
+        return some
 
     def _taken(self, rows: Indices) -> tuple[Any, NDArray[Any]]:
         dense = not sparse.issparse(self.X)

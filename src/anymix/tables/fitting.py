@@ -142,9 +142,10 @@ def fit_table(
 
     Parameters
     ----------
-    frame : pandas.DataFrame
+    frame : pandas.DataFrame or function
         The table; one of polars or another library will do. All columns but the target, the
-        domains and `drop` are features.
+        domains and `drop` are features. A function without arguments that returns it saves memory:
+        then nobody else holds the table, and it can be let go of while models are fitted.
     target : str
         The column to predict.
     domains : sequence of str
@@ -171,7 +172,7 @@ def fit_table(
         Judge by so many folds; with no way to judge given, 5 up to 20,000 rows.
     holdout : float or None
         Judge on this share of the rows; with no way to judge given, 0.25 beyond 20,000 rows.
-    test : pandas.DataFrame or None
+    test : pandas.DataFrame, function or None
         Judge on the rows of this frame.
     progress : function
         Called with a word on what comes next.

@@ -28,12 +28,16 @@ def pandas() -> Any:
 def pandas_frame(frame: Any) -> Any:
     """A frame of pandas as it is; one of polars, pyarrow or another library as one of pandas.
 
+    Of a function, the frame that it returns.
+
     Examples
     --------
     >>> import polars as pl
     >>> pandas_frame(pl.DataFrame({"x": [1, 2]}))["x"].tolist()
     [1, 2]
     """
+    if callable(frame):
+        frame = frame()
     if isinstance(frame, pandas().DataFrame):
         return frame
     import narwhals as nw

@@ -38,8 +38,8 @@ class Table:
 
     Parameters
     ----------
-    frame : pandas.DataFrame
-        The table; one of polars or another library will do.
+    frame : pandas.DataFrame or function
+        The table; one of polars or another library will do, or a function that returns it.
     target : str
         The column to predict.
     domains : sequence of str
