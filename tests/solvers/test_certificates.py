@@ -92,6 +92,10 @@ def test_certificates_bracket_the_value_of_cvxpy(seed: int) -> None:
     check_bracket(random_case(seed), seed)
 
 
+def test_a_class_without_curvature_leaves_no_proof_and_no_warning() -> None:
+    check_bracket(random_case(1162), 1162)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000, 2000))
 def test_certificates_bracket_the_value_of_cvxpy_on_many(seed: int) -> None:

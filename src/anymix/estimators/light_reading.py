@@ -12,11 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from anymix.errors import InputError
-from anymix.problem.arrays import weights
 from anymix.problem.entries import encode
 from anymix.problem.losses import CrossEntropy, SquaredError
-from anymix.problem.membership import domains_of
-from anymix.problem.rows import Rows
+from anymix.problem.rows import Rows, weighted_domains
 
 __all__ = ["rows_without_features", "targets_of"]
 
@@ -73,11 +71,7 @@ def rows_without_features(
     Rows
     """
     n = len(y)
-    names, members = domains_of(domains, n)
-    weight = None if sample_weight is None else weights(sample_weight, n)
-    inside = members.inside()
-    if not inside.all():  # a row in no domain does not count
-        weight = inside.astype(np.float64) if weight is None else inside * weight
+    names, members, weight = weighted_domains(domains, sample_weight, n)
     if not classify:
         numbers = np.asarray(y, dtype=np.float64)
         return Rows(None, numbers, None, members, names, weight, SquaredError())

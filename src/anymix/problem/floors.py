@@ -30,6 +30,7 @@ Array = NDArray[np.float64]
 __all__ = ["UNIT", "Sums", "absorbed", "floor", "rounding_of"]
 
 UNIT = float(np.finfo(np.float64).eps) / 2  # of rounding
+LEAST = 1e-290  # numbers below it may have lost digits to underflow
 
 
 def rounding_of(n_rows: float) -> float:
@@ -104,7 +105,10 @@ def _move(sums: Sums, kept: NDArray[np.intp]) -> tuple[float, float] | None:
     In the unit of its diagonal, M is S, known up to `rounding` in every entry: |Σ c h x_j x_k| is
     at most the root of the product of two entries of the diagonal.
     """
-    scale = np.sqrt(np.diag(sums.hessian)[kept])
+    diagonal = np.diag(sums.hessian)[kept]
+    if not np.all(diagonal > LEAST):  # of K classes, one may have no curvature left
+        return None
+    scale = np.sqrt(diagonal)
     S = sums.hessian[np.ix_(kept, kept)] / np.outer(scale, scale)
     doubt = len(kept) * sums.rounding
     least = float(eigvalsh(S, subset_by_index=(0, 0))[0]) - doubt

@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 Part = slice | NDArray[np.intp]  # a stretch of the rows, or their numbers
 ALL = slice(None)
 
-__all__ = ["ALL", "Part", "Rows", "constant_losses", "dense_if_small", "take"]
+__all__ = ["ALL", "Part", "Rows", "constant_losses", "dense_if_small", "take", "weighted_domains"]
 
 SMALL_TABLE = 200_000  # entries of X, zeros included, up to which dense products are faster
 
@@ -111,11 +111,7 @@ class Rows:
             y, classes = targets(y, n, loss, None)
         else:
             y = y.astype(code_type(len(classes)), copy=False)
-        names, members = domains_of(domains, n)
-        weight = None if sample_weight is None else weights(sample_weight, n)
-        inside = members.inside()
-        if not inside.all():  # a row in no domain does not count
-            weight = inside.astype(np.float64) if weight is None else inside * weight
+        names, members, weight = weighted_domains(domains, sample_weight, n)
         return Rows(X, y, classes, members, names, weight, loss, intercept)
 
     def __len__(self) -> int:
@@ -235,6 +231,34 @@ class Rows:
                 f"has no row of {name!r} (of weight above 0) in {where}",
                 "merge the domain with another, or split the rows otherwise",
             )
+
+
+def weighted_domains(
+    domains: Any, sample_weight: ArrayLike | None, n: int
+) -> tuple[NDArray[Any], Domains, Array | None]:
+    """Names of the domains, which of n rows are in which, and the weights of the rows, if any.
+
+    Parameters
+    ----------
+    domains : array-like of shape (n,) or (n, p), or None
+        Labels or memberships; None is one domain.
+    sample_weight : array-like of shape (n,) or None
+        Weights ≥ 0 of the rows; None is 1.
+    n : int
+        The number of rows there must be.
+
+    Returns
+    -------
+    tuple
+        Names (p,), Domains, and weights (n,) or None. A row in no domain does not count: its
+        weight is 0.
+    """
+    names, members = domains_of(domains, n)
+    weight = None if sample_weight is None else weights(sample_weight, n)
+    inside = members.inside()
+    if not inside.all():
+        weight = inside.astype(np.float64) if weight is None else inside * weight
+    return names, members, weight
 
 
 def constant_losses(rows: Rows) -> Array:

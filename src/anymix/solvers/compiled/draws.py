@@ -53,14 +53,7 @@ def pick(data: Data, k: int, u: float) -> int:
     start, stop = data.domain_ends[k], data.domain_ends[k + 1]
     if len(data.shares) == 0:
         return int(data.domain_rows[min(start + int(u * (stop - start)), stop - 1)])
-    low, high, target = start, stop - 1, k + u
-    while low < high:  # the first above the target
-        middle = (low + high) // 2
-        if data.shares[middle] > target:
-            high = middle
-        else:
-            low = middle + 1
-    return int(data.domain_rows[low])
+    return int(data.domain_rows[first_above(data.shares, start, stop - 1, k + u)])
 
 
 @inline
@@ -76,11 +69,16 @@ def add_up(rules: Rules, dense: Dense) -> None:
 @inline
 def place(dense: Dense, u: float) -> int:
     """The first k with λ_1 + … + λ_k > u Σλ."""
-    low, high = 0, len(dense.running) - 1
-    target = u * dense.running[high]
+    last = len(dense.running) - 1
+    return first_above(dense.running, 0, last, u * dense.running[last])
+
+
+@inline
+def first_above(running: Array, low: int, high: int, target: float) -> int:
+    """The first place from `low` on where a rising sequence is above the target; `high` if none."""
     while low < high:
         middle = (low + high) // 2
-        if dense.running[middle] > target:
+        if running[middle] > target:
             high = middle
         else:
             low = middle + 1
