@@ -93,18 +93,19 @@ class Estimates:
         if self.absent == "unbiased" and inclusion is None:
             fix = "call follow(batches) with the DomainBatches that draws the rows, or take 'keep'"
             raise InputError("absent", "is 'unbiased' but no sampler is known", fix)
-        if self.absent == "keep" or inclusion is None:
+        if seen.all() and (inclusion is None or (inclusion == 1).all()):
+            delta = means
+        elif self.absent == "keep" or inclusion is None:
             delta = _kept(means, seen, mixture, self.last)
         else:
             delta = _unbiased(means, seen, inclusion, self.last)
         self.last = np.where(seen, means, self.last)
         self.unseen = np.where(seen, 0.0, self.unseen + 1)
-        self._warn()
+        if not self._warned and self.unseen.max() >= self.patience:
+            self._warn()
         return delta
 
     def _warn(self) -> None:
-        if self._warned or self.unseen.max() < self.patience:
-            return
         self._warned = True
         late = np.flatnonzero(self.unseen >= self.patience)
         message = (

@@ -122,10 +122,10 @@ def certified_head(
     mean, scale = X.mean(axis=0), X.std(axis=0)
     scale = np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)  # a constant column is no sign
     is_classes = y.dtype.kind in "iub"
+    if is_classes:
+        _check_classes(np.unique(y))
     make: Any = AgnosticClassifierCV if is_classes else AgnosticRegressorCV
     estimator = make(mixtures=mixtures, **options).fit((X - mean) / scale, y, domains=domains)
-    if is_classes:
-        _check_classes(estimator.classes_)
     weight, bias = _layer(estimator, mean, scale, is_classes)
     return CertifiedHead(_written(head, weight, bias, _device(backbone)), estimator)
 

@@ -10,6 +10,7 @@ loss.backward(); optimizer.step(); criterion.step()
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, final
 
@@ -24,7 +25,7 @@ from anymix.mixtures.checks import count, vector
 from anymix.pytorch.absence import Absent, Estimates
 from anymix.pytorch.distributed import n_ranks, total
 from anymix.pytorch.recording import Record
-from anymix.pytorch.sums import RowLosses, domain_sums, read_rows, weighted_total
+from anymix.pytorch.sums import RowLosses, domain_sums, read_rows, row_weights, weighted_total
 from anymix.pytorch.under_way import UnderWay
 from anymix.solvers.steps import Schedule, as_function
 
@@ -140,7 +141,6 @@ class AgnosticLoss(nn.Module):
         self._estimates = Estimates(p, absent, count("patience", patience))
         self._earlier = np.full((2, p), np.nan)
         self._sampler: DomainBatches | None = None
-        self._announced: Tensor | None = None
         self._under_way = UnderWay(p)
         for name, value in self._arrays().items():
             self.register_buffer(name, torch.tensor(value, dtype=torch.float64))
@@ -174,9 +174,10 @@ class AgnosticLoss(nn.Module):
             self._refuse_on_cpu(sums)
             return self._scalar(rows, sums[1], 1)
         ranks = n_ranks(self.group)
-        if self._announced is not None:  # the counts of all ranks and calls are known already
+        announced = self._under_way.announced
+        if announced is not None:  # the counts of all ranks and calls are known already
             self._under_way.add(sums, joined=False)
-            return self._scalar(rows, self._announced, ranks)
+            return self._scalar(rows, announced, ranks)
         sums = total(sums, self.group)
         self._refuse_on_cpu(sums)
         self._under_way.add(sums, joined=True)
@@ -211,7 +212,7 @@ class AgnosticLoss(nn.Module):
             raise InputError("domain_ids", "is missing", "give those of every call to come")
         joined = total(torch.stack(sums).sum(0), self.group)
         self._refuse_on_cpu(joined)
-        self._announced = joined[1]
+        self._under_way.announced = joined[1]
 
     def follow(self, batches: DomainBatches) -> None:
         """Use the chances with which a sampler draws: λ/q in the loss, π for absent domains.
@@ -249,8 +250,8 @@ class AgnosticLoss(nn.Module):
             fix = "give step(losses, domain_ids) just where held_out=True"
             raise InputError("losses", f"do not fit held_out={self.held_out}", fix)
         found, inclusion = self._under_way.take(self.group), self._under_way.inclusion
-        drawn, self._announced = self._under_way.drawn, None
-        self._under_way = UnderWay(len(self.names))
+        drawn = self._under_way.drawn
+        self._under_way.clear()
         if losses is not None:
             with torch.no_grad():
                 rows = self._read(losses, domain_ids, mask)
@@ -304,9 +305,8 @@ class AgnosticLoss(nn.Module):
 
     def _scalar(self, rows: RowLosses, n: Tensor, ranks: int) -> Tensor:
         """ranks · Σ_i λ_k/n_k ℓ_i, k the domain of row i."""
-        n = n[: len(self.names)]
-        rate = torch.where(n > 0, self.mixture / n, 0.0)
-        return weighted_total(rows.values, (ranks * rate)[rows.ids])
+        c = row_weights(self.mixture, n, rows.ids)
+        return weighted_total(rows.values, c if ranks == 1 else ranks * c)
 
     def _refuse_on_cpu(self, sums: Tensor) -> None:
         """Before the model is harmed, if looking costs no waiting; on a GPU `step` looks."""
@@ -314,10 +314,12 @@ class AgnosticLoss(nn.Module):
             try:
                 self._refuse(sums.numpy())
             except InputError:
-                self._under_way = UnderWay(len(self.names))
+                self._under_way.clear()
                 raise
 
     def _refuse(self, found: Array) -> None:
+        if math.isfinite(found.sum()) and found[2, -1] == 0 and found[1].min() >= 0:
+            return
         if found[2, -1] > 0:
             p = len(self.names)
             raise InputError("domain_ids", "has a false number", f"give 0 to {p - 1}")
@@ -325,7 +327,7 @@ class AgnosticLoss(nn.Module):
             k = int(np.flatnonzero(~np.isfinite(found[0]))[0])
             fix = "λ stays as it was; look at the model's output, or take smaller steps"
             raise InputError("losses", f"of domain {self.names[k]} are not finite", fix)
-        if not (found[1] >= 0).all() or not np.isfinite(found[1]).all():
+        if not np.isfinite(found[1]).all() or found[1].min() < 0:
             raise InputError("mask", "has a weight that is not ≥ 0", "give weights ≥ 0")
 
     # -- the buffers -------------------------------------------------------------------------------
@@ -350,7 +352,7 @@ class AgnosticLoss(nn.Module):
             "n_steps": self.adversary.n_steps,
         }
         for name, value in (self._arrays() if whole else state).items():
-            self._buffers[name].copy_(torch.tensor(value))  # type: ignore[union-attr]
+            _put(self._buffers[name], value)
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         super()._load_from_state_dict(*args, **kwargs)
@@ -365,7 +367,7 @@ class AgnosticLoss(nn.Module):
             errors.append(str(error))
             return
         self._estimates.last, self._estimates.unseen = state["estimate"], state["unseen"]
-        self._earlier, self._announced = state["earlier"], None
+        self._earlier = state["earlier"]
         self._under_way = UnderWay.of(state, self.mixture.device)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> AgnosticLoss:
@@ -376,6 +378,14 @@ class AgnosticLoss(nn.Module):
             self._buffers[name] = new if same else old.to(new.device)  # type: ignore[union-attr]
         self._under_way.to(self.mixture.device)
         return self
+
+
+def _put(buffer: Any, value: Any) -> None:
+    """Write numbers into a buffer, on whatever device it is."""
+    if buffer.device.type == "cpu":
+        buffer.numpy()[...] = value
+    else:
+        buffer.copy_(torch.tensor(value))
 
 
 def _up_to_date(module: Any, prefix: str, keep_vars: bool) -> None:

@@ -38,14 +38,21 @@ class UnderWay:
         P(a domain is in none of the batches); None where no sampler is followed.
     drawn : ndarray of shape (p,) or None
         The rows that the sampler drew.
+    announced : Tensor of shape (p + 1,) or None
+        N of all calls until the next step, if it was said beforehand.
     """
 
     def __init__(self, p: int) -> None:
         self.p = p
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all, as after a step."""
         self.joined: Tensor | None = None
         self.own: Tensor | None = None
         self.missed: Array | None = None
         self.drawn: Array | None = None
+        self.announced: Tensor | None = None
 
     @property
     def inclusion(self) -> Array | None:
@@ -77,6 +84,7 @@ class UnderWay:
         """Move the sums to a device."""
         self.joined = None if self.joined is None else self.joined.to(device)
         self.own = None if self.own is None else self.own.to(device)
+        self.announced = None if self.announced is None else self.announced.to(device)
 
     def arrays(self) -> dict[str, ArrayLike]:
         """All of it, for a checkpoint: NaN stands for None."""
