@@ -16,6 +16,7 @@ import argparse
 import json
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,12 +96,12 @@ def accuracies(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 def run(seed: int, rows: int, epochs: int) -> dict[str, Any]:
     data, kept, x_test, y_test = _pictures(rows, seed)
     results: dict[str, Any] = {"seed": seed}
-    start = time.perf_counter()
+    start = time.process_time()
     plain = ordinary(data, epochs, seed)
     results["ordinary"] = _judged(plain, x_test, y_test, start)
-    start = time.perf_counter()
+    start = time.process_time()
     results["robust"] = _judged(robust(data, kept, epochs, seed), x_test, y_test, start)
-    start = time.perf_counter()
+    start = time.process_time()
     model, head = certified(plain, kept)
     results["certified"] = _judged(model, x_test, y_test, start)
     results["gap"], results["kept the ordinary layer"] = head.certificate.gap, head.is_ordinary
@@ -108,7 +109,7 @@ def run(seed: int, rows: int, epochs: int) -> dict[str, Any]:
 
 
 def _judged(model: nn.Module, x: Tensor, y: Tensor, start: float) -> dict[str, Any]:
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     found = accuracies(model, x, y)
     result = {"worst": float(found.min()), "mean": float(found.mean()), "seconds": seconds}
     return result | {"classes": found.tolist()}
@@ -136,23 +137,23 @@ def _pictures(rows: int, seed: int) -> tuple[TensorDataset, TensorDataset, Tenso
     x_test = torch.tensor(found.X_test, dtype=torch.float32).reshape(-1, 1, 28, 28)
     n = rows - rows // 6
     data, kept = TensorDataset(x[:n], y[:n]), TensorDataset(x[n:], y[n:])
-    return data, kept, x_test, torch.tensor(found.y_test)
+    return data, kept, x_test[: rows // 6], torch.tensor(found.y_test)[: rows // 6]
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=3000)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     found = []
     for seed in range(given.seeds):
         found.append(run(seed, given.rows, given.epochs))
         for name in ("ordinary", "robust", "certified"):
             r = found[-1][name]
             print(f"seed {seed}  {name:10s} worst class {r['worst']:5.1f} %  mean {r['mean']:5.1f}"
-                  f" %  {r['seconds']:6.1f} s", flush=True)  # fmt: skip
+                  f" %  {r['seconds']:6.1f} s of CPU", flush=True)  # fmt: skip
         if given.json is not None:
             given.json.write_text(json.dumps(found, indent=1))
 
