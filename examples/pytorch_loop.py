@@ -83,13 +83,13 @@ def certified(model: nn.Sequential, kept: TensorDataset) -> tuple[nn.Sequential,
         head = certified_head(
             model[:-1], loader, gammas=(1.0, 0.1), robustness=(0.5, 1.0), cv=3, repeats=1, tol=1e-4
         )
-    return nn.Sequential(*model[:-1], head.linear), head
+    return nn.Sequential(*list(model)[:-1], head.linear), head
 
 
 def accuracies(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """Of each class, in percent."""
     with torch.no_grad():
-        right = torch.cat([model(part).argmax(1) for part in x.split(1000)]) == y
+        right = torch.cat([model(part).argmax(1) for part in torch.split(x, 1000)]) == y
     return torch.stack([100 * right[y == k].double().mean() for k in range(CLASSES)])
 
 

@@ -148,12 +148,12 @@ def test_autocast_agrees_within_rounding(dtype: torch.dtype) -> None:
 
 
 def test_lambda_stays_in_double_precision_when_the_model_is_cast() -> None:
-    whole = nn.ModuleDict({"model": nn.Linear(2, 2), "criterion": AgnosticLoss(ax.Simplex(3), 0.1)})
-    exact = whole["criterion"].mixture.clone()
-    whole.to(torch.bfloat16)
-    assert whole["model"].weight.dtype == torch.bfloat16
-    assert torch.equal(whole["criterion"].mixture, exact)
-    assert all(b.dtype == torch.float64 for b in whole["criterion"].buffers())
+    model, criterion = nn.Linear(2, 2), AgnosticLoss(ax.Simplex(3), 0.1)
+    exact = criterion.mixture.clone()
+    nn.ModuleList([model, criterion]).to(torch.bfloat16)
+    assert model.weight.dtype == torch.bfloat16
+    assert torch.equal(criterion.mixture, exact)
+    assert all(b.dtype == torch.float64 for b in criterion.buffers())
 
 
 @pytest.mark.parametrize("kind", ["euclidean", "entropic"])

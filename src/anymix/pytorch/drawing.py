@@ -144,7 +144,8 @@ class Weighted:
     def weights(self, p: int) -> Array:
         """q (p,), now."""
         if hasattr(self.source, "adversary"):
-            return (1 - self.uniform) * self.source.adversary.mixture + self.uniform / p
+            lam: Array = self.source.adversary.mixture
+            return (1 - self.uniform) * lam + self.uniform / p
         return proportions(vector("source", self.source, p))
 
     def draw(self, sizes: Counts, b: int, t: int, seed: list[int], q: Array | None) -> Drawn:
@@ -187,7 +188,7 @@ def of_all(sizes: Counts, counts: Counts) -> Drawn:
     possible = np.maximum(rest - b, 0)  # C(rest, b)/C(m, b) = rest! (m−b)! / ((rest−b)! m!)
     log_missed = gammaln(rest + 1) + gammaln(m - b + 1) - gammaln(possible + 1) - gammaln(m + 1)
     missed = np.where(rest >= b, np.exp(np.minimum(log_missed, 0.0)), 0.0)
-    return Drawn(counts, b * sizes / m, 1 - missed)
+    return Drawn(counts, np.asarray(b * sizes / m, dtype=np.float64), 1 - missed)
 
 
 def _some_rows(sizes: Counts) -> None:

@@ -144,7 +144,7 @@ class AgnosticLoss(nn.Module):
         self._under_way = UnderWay(p)
         for name, value in self._arrays().items():
             self.register_buffer(name, torch.tensor(value, dtype=torch.float64))
-        self.register_state_dict_pre_hook(_up_to_date)
+        self.register_state_dict_pre_hook(_up_to_date)  # type: ignore[no-untyped-call]
 
     def extra_repr(self) -> str:
         """What stands in the parentheses of repr."""
