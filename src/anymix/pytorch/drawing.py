@@ -11,7 +11,7 @@ for ∇_w Σ_k λ_k L_k(w) whatever q is. With q = λ that is the mean of the ba
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,8 +26,7 @@ Counts = NDArray[np.int64]
 __all__ = ["Drawing", "Drawn", "PerDomain", "Proportional", "Weighted"]
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
+class Drawn(NamedTuple):
     """How one batch, of all ranks together, was drawn.
 
     Parameters
@@ -152,8 +151,9 @@ class Weighted:
         """b times a domain by chances q."""
         _some_rows(sizes)
         q = self.weights(len(sizes)) if q is None else q
-        counts = np.random.default_rng([*seed, t]).multinomial(b, q / q.sum())
-        return Drawn(counts, b * q, -np.expm1(b * np.log1p(-np.minimum(q, 1 - 1e-16))), q)
+        bits = np.random.Philox(key=seed[0], counter=[0, t, 0, 0])  # any t without those before
+        counts = np.random.Generator(bits).multinomial(b, q / q.sum())
+        return Drawn(counts, b * q, 1 - (1 - q) ** b, q)
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def of_all(sizes: Counts, counts: Counts) -> Drawn:
 
 
 def _some_rows(sizes: Counts) -> None:
-    if (sizes == 0).any():
+    if not sizes.all():
         k = int(np.argmin(sizes))
         raise InputError("domains", f"has no row of domain {k}", "leave out domains without rows")
 

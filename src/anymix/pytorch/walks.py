@@ -82,8 +82,10 @@ class Walk:
         with np.errstate(over="ignore"):
             key = _mixed(_mixed(k.astype(np.uint64) ^ self._seed) + number.astype(np.uint64))
             bits = _mixed(np.repeat(key, m) + step.astype(np.uint64))
-        order = np.lexsort((bits, np.repeat(np.arange(len(k)), m)))
-        self._order[place] = self._rows[place[order]]
+        # One sort for all: the domain in the first bits, the hash in the others (48 or so).
+        width = np.uint64(len(k).bit_length())
+        first = np.repeat(np.arange(len(k), dtype=np.uint64), m) << (np.uint64(64) - width)
+        self._order[place] = self._rows[place[np.argsort(first | bits >> width)]]
 
 
 def _mixed(x: Bits) -> Bits:
