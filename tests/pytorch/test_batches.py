@@ -91,10 +91,10 @@ def test_orders_are_uniform() -> None:
 
 def test_weighted_draws_by_lambda_as_it_is_now() -> None:
     loss = criterion()
-    draw = Weighted(loss).draw(np.array([40, 10, 3]), 100_000, 0, [0], None)
+    draw = Weighted(loss).draw(np.array([40, 10, 3]), 100_000, 0, 0, None)
     np.testing.assert_allclose(draw.counts / 1e5, [1 / 3] * 3, atol=0.01)
     loss.adversary.step([0.0, 0.0, 100.0], 1.0)
-    draw = Weighted(loss, uniform=0.3).draw(np.array([40, 10, 3]), 100_000, 0, [0], None)
+    draw = Weighted(loss, uniform=0.3).draw(np.array([40, 10, 3]), 100_000, 0, 0, None)
     np.testing.assert_allclose(draw.expected / 1e5, [0.1, 0.1, 0.8], rtol=1e-12)
     np.testing.assert_allclose(draw.counts / 1e5, [0.1, 0.1, 0.8], atol=0.01)
 

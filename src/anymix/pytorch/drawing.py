@@ -58,7 +58,7 @@ class Drawing(Protocol):
     >>> drawing: Drawing = PerDomain()
     """
 
-    def draw(self, sizes: Counts, b: int, t: int, seed: list[int], q: Array | None) -> Drawn | None:
+    def draw(self, sizes: Counts, b: int, t: int, seed: int, q: Array | None) -> Drawn | None:
         """The counts of batch t with b rows; None lets the batch be any b rows that are left.
 
         Parameters
@@ -69,7 +69,7 @@ class Drawing(Protocol):
             Rows of the batch, those of all ranks together.
         t : int
             The number of the batch since the first epoch.
-        seed : list of int
+        seed : int
             Where chance comes from.
         q : ndarray of shape (p,) or None
             Chances to draw with again, when a run is resumed.
@@ -90,7 +90,7 @@ class PerDomain:
     [[2, 2], [2, 2], [2, 2]]
     """
 
-    def draw(self, sizes: Counts, b: int, t: int, seed: list[int], q: Array | None) -> Drawn:
+    def draw(self, sizes: Counts, b: int, t: int, seed: int, q: Array | None) -> Drawn:
         """b/p rows of each domain; of b mod p rows more, the next domains get one each."""
         p = len(sizes)
         if b < p:
@@ -147,11 +147,11 @@ class Weighted:
             return (1 - self.uniform) * lam + self.uniform / p
         return proportions(vector("source", self.source, p))
 
-    def draw(self, sizes: Counts, b: int, t: int, seed: list[int], q: Array | None) -> Drawn:
+    def draw(self, sizes: Counts, b: int, t: int, seed: int, q: Array | None) -> Drawn:
         """b times a domain by chances q."""
         _some_rows(sizes)
         q = self.weights(len(sizes)) if q is None else q
-        bits = np.random.Philox(key=seed[0], counter=[0, t, 0, 0])  # any t without those before
+        bits = np.random.Philox(key=[seed, 0], counter=[0, 0, t, 0])  # any t without those before
         counts = np.random.Generator(bits).multinomial(b, q / q.sum())
         return Drawn(counts, b * q, 1 - (1 - q) ** b, q)
 
@@ -168,7 +168,7 @@ class Proportional:
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
 
-    def draw(self, sizes: Counts, b: int, t: int, seed: list[int], q: Array | None) -> None:
+    def draw(self, sizes: Counts, b: int, t: int, seed: int, q: Array | None) -> None:
         """The batch is the next b rows of the epoch's order."""
         return
 
