@@ -153,12 +153,12 @@ def test_batches_drawn_ahead_by_an_older_lambda_are_drawn_again_as_they_were() -
             fetched += [row for row in [next(ahead, None)] if row is not None]
         return found
 
-    loss = AgnosticLoss(ax.Simplex(3), step=0.5)
+    loss = AgnosticLoss(ax.Simplex(3), step=0.05)
     expected = steps(loss, DomainBatches(IDS, 6, Weighted(loss)), 8)
-    first = AgnosticLoss(ax.Simplex(3), step=0.5)
+    first = AgnosticLoss(ax.Simplex(3), step=0.05)
     batches = DomainBatches(IDS, 6, Weighted(first))
     assert steps(first, batches, 3) == expected[:3]
-    second = AgnosticLoss(ax.Simplex(3), step=0.5)
+    second = AgnosticLoss(ax.Simplex(3), step=0.05)
     resumed = DomainBatches(IDS, 6, Weighted(second))
     second.load_state_dict(first.state_dict())
     resumed.load_state_dict(batches.state_dict())

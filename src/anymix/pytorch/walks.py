@@ -51,7 +51,8 @@ class Walk:
         position, counts : ndarray of shape (p,)
             Rows used up and rows asked for.
         """
-        found, owners = [], []
+        found: list[Counts] = []
+        owners = []
         asked = counts.nonzero()[0]
         at, left = position[asked], counts[asked]
         while len(asked):
@@ -64,10 +65,11 @@ class Walk:
             owners.append((asked, n))
             more = (n < left).nonzero()[0]
             asked, at, left = asked[more], (at + n)[more], (left - n)[more]
-        if len(found) == 1:
-            return found[0]
-        domains = np.concatenate([k.repeat(n) for k, n in owners])
-        return np.concatenate(found)[np.argsort(domains, kind="stable")]
+        rows: Counts = np.concatenate(found)
+        if len(found) > 1:
+            domains = np.concatenate([k.repeat(n) for k, n in owners])
+            rows = rows[np.argsort(domains, kind="stable")]
+        return rows
 
     def _shuffle(self, domains: Counts, passes: Counts) -> None:
         """Make the orders of these passes, where they are not there already."""
