@@ -10,6 +10,8 @@ import anymix
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+# tests/pytorch runs the same in short; whole they load PyTorch in a process of their own
+LONG = {"data_mixture", "pytorch_ddp", "pytorch_loop"}
 
 BLOCK_EXTRAS = """
 import sys
@@ -95,8 +97,13 @@ def test_types_are_shipped() -> None:
     assert importlib.resources.files("anymix").joinpath("py.typed").is_file()
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
-def test_example_runs(script: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(s, marks=pytest.mark.slow if s.stem in LONG else ()) for s in EXAMPLES],
+    ids=lambda path: path.stem,
+)
+def test_example_runs(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANYMIX_ALLOW_APT", "1")  # for Fashion-MNIST
     done = subprocess.run(
         [sys.executable, "-W", "error", str(script)],
         capture_output=True,

@@ -13,6 +13,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from anymix.errors import InputError
 from anymix.flower.client_rows import Array, DomainTable, Indices, Shares
+from anymix.pytorch.sums import check_rows, weighted_total
 
 __all__ = ["ModuleRows"]
 
@@ -81,14 +82,10 @@ class ModuleRows:
     def _add(self, rows: Indices, c: Array) -> Array:
         """Add Σ c_j ∇ℓ_j to the gradients of the parameters; return the ℓ_j."""
         place = torch.as_tensor(rows)
-        losses = self.loss(self.module(self.X[place]), self.y[place])
-        if losses.shape != (len(rows),):
-            raise InputError(
-                "loss",
-                f"gave shape {tuple(losses.shape)} for {len(rows)} rows",
-                'it must give the loss of every row: with torch\'s losses, reduction="none"',
-            )
-        (losses * torch.as_tensor(c, dtype=losses.dtype)).sum().backward()
+        found = self.loss(self.module(self.X[place]), self.y[place])
+        losses = check_rows(found, len(rows), "loss")
+        total: Any = weighted_total(losses, torch.as_tensor(c))
+        total.backward()
         values: Array = losses.detach().double().numpy()
         return values
 

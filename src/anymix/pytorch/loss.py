@@ -1,0 +1,415 @@
+"""The worst-mixture loss for your own training loop.
+
+w-player   loss = Σ_k λ_k mean_k, a scalar that backpropagates
+λ-player   λ ← Π_Λ(λ + γ_λ δ), δ_k the mean loss of domain k since the last step
+
+criterion = AgnosticLoss(Simplex(p), step=0.01)
+loss = criterion(losses, domain_ids)    # losses of every row: reduction="none"
+loss.backward(); optimizer.step(); criterion.step()
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, final
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from anymix.errors import InputError, finite_number
+from anymix.mixtures import Adversary, Chi2Penalty, DirichletPrior, MixtureSet, Penalty
+from anymix.mixtures.checks import count, vector
+from anymix.pytorch.absence import Absent, Estimates
+from anymix.pytorch.distributed import n_ranks, total
+from anymix.pytorch.recording import Record
+from anymix.pytorch.sums import RowLosses, domain_sums, read_rows, row_weights, weighted_total
+from anymix.pytorch.under_way import UnderWay
+from anymix.solvers.steps import Schedule, as_function
+
+if TYPE_CHECKING:
+    from anymix.pytorch.batches import DomainBatches
+
+Array = NDArray[np.float64]
+
+__all__ = ["AgnosticLoss"]
+
+
+@final
+class AgnosticLoss(nn.Module):
+    """Σ_k λ_k mean_k for the model, and a λ that climbs: min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k).
+
+    Calls count for λ in training mode while gradients are recorded; under `eval()` or `no_grad()`
+    the same number is returned and forgotten. Any number of calls may come before `step`, and λ
+    then moves as after one call with the joined batch. For the model to see the joined batch too,
+    announce the rows with `expect`: nobody can divide by a count that is not known yet.
+
+    With several processes the sums are added over the ranks, and the scalar is so many times this
+    rank's part, because DistributedDataParallel takes the mean of the gradients. Every rank makes
+    the same calls, with as many rows as it has, be it none.
+
+    Parameters
+    ----------
+    mixtures : MixtureSet
+        Λ, the mixtures to guard against.
+    step : float or function
+        γ_λ, the step size of λ, or a function of the step number 1, 2, …
+    adversary : {"euclidean", "entropic"}
+        How λ steps: the paper's way, or multiplicative weights.
+    optimistic : bool
+        Whether λ steps along 2δ_t − δ_{t−1}; for the model see `Optimistic`.
+    mu : float
+        μ, the weight of the penalty χ²(λ‖m̄); it needs `sizes`.
+    prior : DirichletPrior, optional
+        A penalty on λ in place of χ².
+    loss_bound : float, optional
+        What a single loss counts at most for λ, so that one broken row cannot own it.
+    reference : array-like of shape (p,), optional
+        b_k, losses to compare with: λ then follows the excess L_k − b_k (regret; DoReMi).
+    held_out : bool
+        Whether λ moves by other rows than the model: `step(losses, domain_ids)`.
+    sizes : array-like of shape (p,), optional
+        Rows of each domain, for `mu`.
+    absent : {"auto", "unbiased", "keep"}
+        What λ is told of a domain that no row came from. "keep" is its last loss, "unbiased"
+        corrects by the sampler's chance of drawing it (see `follow`), and "auto" does that where
+        a sampler is known.
+    patience : int
+        After so many steps without a domain there is one `UnseenDomain` warning.
+    names : sequence of str, optional
+        Names of the domains for `record`; 0, 1, … by default.
+    group : torch.distributed.ProcessGroup, optional
+        Whose ranks share the work; None is the default group, if there is one.
+
+    Attributes
+    ----------
+    mixture, average : Tensor of shape (p,)
+        λ, and its average over the steps so far; float64, as all buffers of the loss.
+    n_steps : Tensor
+        How many steps λ made.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from anymix import Simplex
+    >>> criterion = AgnosticLoss(Simplex(2), step=0.1)
+    >>> losses, domain = torch.tensor([1.0, 3.0, 4.0]), torch.tensor([0, 0, 1])
+    >>> criterion(losses.requires_grad_(), domain)          # ½ · 2 + ½ · 4
+    tensor(3., grad_fn=...)
+    >>> criterion.step()
+    >>> criterion.mixture
+    tensor([0.4000, 0.6000], dtype=torch.float64)
+    """
+
+    mixture: Tensor
+    average: Tensor
+    n_steps: Tensor
+
+    def __init__(
+        self,
+        mixtures: MixtureSet,
+        step: Schedule,
+        *,
+        adversary: Literal["euclidean", "entropic"] = "euclidean",
+        optimistic: bool = False,
+        mu: float = 0.0,
+        prior: DirichletPrior | None = None,
+        loss_bound: float | None = None,
+        reference: ArrayLike | None = None,
+        held_out: bool = False,
+        sizes: ArrayLike | None = None,
+        absent: Absent = "auto",
+        patience: int = 1000,
+        names: Sequence[str] | None = None,
+        group: Any = None,
+    ) -> None:
+        super().__init__()
+        p = mixtures.n_domains
+        self.held_out, self.group = held_out, group
+        self.reference = np.zeros(p) if reference is None else vector("reference", reference, p)
+        self.loss_bound = _positive("loss_bound", loss_bound)
+        self.names = [str(k) for k in (range(p) if names is None else names)]
+        if len(self.names) != p:
+            raise InputError("names", f"has {len(self.names)} entries", f"give {p}")
+        penalty = _penalty(mu, prior, sizes)
+        self._step_size: Callable[[int], float] = as_function("step", step)
+        self.adversary = Adversary(
+            mixtures, 0.0, kind=adversary, penalty=penalty, optimistic=optimistic
+        )
+        self._estimates = Estimates(p, absent, count("patience", patience))
+        self._earlier = np.full((2, p), np.nan)
+        self._sampler: DomainBatches | None = None
+        self._under_way = UnderWay(p)
+        for name, value in self._arrays().items():
+            self.register_buffer(name, torch.tensor(value, dtype=torch.float64))
+        self.register_state_dict_pre_hook(_up_to_date)  # type: ignore[no-untyped-call]
+
+    def extra_repr(self) -> str:
+        """What stands in the parentheses of repr."""
+        kind, p = self.adversary.kind, self.adversary.mixtures.n_domains
+        return f"{type(self.adversary.mixtures).__name__} of {p} domains, {kind}"
+
+    def forward(self, losses: Tensor, domain_ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Σ_k λ_k mean_k over the rows of the batch, or of the step if they were announced.
+
+        Parameters
+        ----------
+        losses : Tensor of shape (n,) or (n, T)
+            The loss of every row, or of every token of every row.
+        domain_ids : Tensor of shape (n,)
+            The domain of every row, 0..p − 1.
+        mask : Tensor, optional
+            Which losses count, shaped as they are: booleans, or weights ≥ 0.
+
+        Returns
+        -------
+        Tensor
+            A scalar; float32 for losses in half precision, otherwise as the losses.
+        """
+        rows = self._read(losses, domain_ids, mask)
+        sums = domain_sums(rows, len(self.names))
+        if not (self.training and torch.is_grad_enabled()):
+            self._refuse_on_cpu(sums)
+            return self._scalar(rows, sums[1], 1)
+        ranks = n_ranks(self.group)
+        announced = self._under_way.announced
+        if announced is not None:  # the counts of all ranks and calls are known already
+            self._under_way.add(sums, joined=False)
+            return self._scalar(rows, announced, ranks)
+        sums = total(sums, self.group, ranks)
+        self._refuse_on_cpu(sums)
+        self._under_way.add(sums, joined=True)
+        if self._sampler is None:
+            return self._scalar(rows, sums[1], ranks)
+        drawn = self._sampler.next_drawn()
+        self._under_way.follow(drawn)
+        expected = torch.tensor([*drawn.expected, 1.0], dtype=torch.float64, device=sums.device)
+        return self._scalar(rows, sums[1] * expected / sums[2].clamp(min=1), ranks)
+
+    def expect(self, *domain_ids: Tensor, mask: Sequence[Tensor] | None = None) -> None:
+        """Say which rows the calls before the next `step` will bring, if they are several calls.
+
+        Each call then returns its part of Σ_k λ_k mean_k over all of these rows, so that the sum of
+        the gradients is that of one joined batch, however unequal the parts are. Do not divide the
+        parts by their number.
+
+        Parameters
+        ----------
+        *domain_ids : Tensor
+            The domains of the rows of each call.
+        mask : sequence of Tensor, optional
+            The masks of the calls, where they have masks.
+        """
+        masks = [None] * len(domain_ids) if mask is None else mask
+        parts = zip(domain_ids, masks, strict=True)
+        sums = [
+            domain_sums(self._read(_zeros_like(ids, m), ids, m), len(self.names))
+            for ids, m in parts
+        ]
+        if not sums:
+            raise InputError("domain_ids", "is missing", "give those of every call to come")
+        joined = total(torch.stack(sums).sum(0), self.group)
+        self._refuse_on_cpu(joined)
+        self._under_way.announced = joined[1]
+
+    def follow(self, batches: DomainBatches) -> None:
+        """Use the chances with which a sampler draws: λ/q in the loss, π for absent domains.
+
+        From then on call the loss once for every batch, in their order. `Weighted(criterion)` does
+        this by itself.
+
+        Parameters
+        ----------
+        batches : DomainBatches
+            Where the batches come from.
+        """
+        if batches.n_domains != len(self.names):
+            found = f"have {batches.n_domains} domains and the loss {len(self.names)}"
+            raise InputError("batches", found, "give the same number")
+        self._sampler = batches
+        batches.followed = True
+
+    def step(
+        self,
+        losses: Tensor | None = None,
+        domain_ids: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> None:
+        """Move λ once, by all that came since the last step. Waits for the GPU, once.
+
+        After an error λ is what it was, on every rank, and the sums are empty.
+
+        Parameters
+        ----------
+        losses, domain_ids, mask : Tensor, optional
+            Rows held out, for `held_out=True` only; as in a call of the loss.
+        """
+        if self.held_out != (losses is not None):
+            fix = "give step(losses, domain_ids) just where held_out=True"
+            raise InputError("losses", f"do not fit held_out={self.held_out}", fix)
+        found, inclusion = self._under_way.take(self.group), self._under_way.inclusion
+        drawn, is_checked = self._under_way.drawn, self._under_way.is_checked
+        self._under_way.clear()
+        if losses is not None:
+            with torch.no_grad():
+                rows = self._read(losses, domain_ids, mask)
+                table = total(domain_sums(rows, len(self.names)), self.group)
+            found, inclusion, drawn, is_checked = table.cpu().numpy(), None, None, False
+        if not is_checked:
+            self._refuse(found)
+        if drawn is not None and not np.array_equal(found[2, :-1], drawn):
+            fix = "call the loss once for each batch of the sampler that it follows, in their order"
+            raise InputError("domain_ids", "are not those of the batches drawn", fix)
+        self._move(found, inclusion)
+
+    def record(self) -> dict[str, float]:
+        """What to log: for each domain its last loss and its λ, and the worst of them.
+
+        Returns
+        -------
+        dict of str to float
+            step, loss/<domain>, mixture/<domain>, excess/<domain> (with a reference), worst_loss
+            and worst_domain (its number), agnostic_loss (max over Λ) and unseen (the most steps
+            that a domain has been missing). NaN is what is not known yet.
+        """
+        return Record(self.adversary, self._estimates, self.reference, self.names).columns()
+
+    def moved(self) -> float:
+        """½‖λ̄_T − λ̄_s‖₁ for an s between T/4 and T/2: how much the average λ̄ still moves."""
+        then = self._earlier[0]
+        return float(np.abs(self.adversary.average - then).sum() / 2)
+
+    # -- one step ----------------------------------------------------------------------------------
+
+    def _move(self, found: Array, inclusion: Array | None) -> None:
+        sums, counts = found[0, :-1], found[1, :-1]
+        if not counts.any():
+            raise InputError("step", "has no rows to go by", "call the loss before each step")
+        seen = counts > 0
+        means = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=seen)
+        adversary = self.adversary
+        delta = self._estimates.gradient(means, seen, adversary.mixture, inclusion)
+        adversary.step(delta - self.reference, self._step_size(adversary.n_steps + 1))
+        t = adversary.n_steps
+        if t & (t - 1) == 0:  # a power of two
+            self._earlier = np.stack([self._earlier[1], adversary.average])
+        self._write()
+
+    def _read(self, losses: Any, domain_ids: Any, mask: Any) -> RowLosses:
+        rows = read_rows(losses, domain_ids, mask, self.loss_bound)
+        if rows.values.device != self.mixture.device:
+            found = f"are on {rows.values.device} and λ on {self.mixture.device}"
+            raise InputError("losses", found, f"criterion.to({str(rows.values.device)!r})")
+        return rows
+
+    def _scalar(self, rows: RowLosses, n: Tensor, ranks: int) -> Tensor:
+        """ranks · Σ_i λ_k/n_k ℓ_i, k the domain of row i."""
+        c = row_weights(self.mixture, n, rows.ids)
+        return weighted_total(rows.values, c if ranks == 1 else ranks * c)
+
+    def _refuse_on_cpu(self, sums: Tensor) -> None:
+        """Before the model is harmed, if looking costs no waiting; on a GPU `step` looks."""
+        if sums.device.type == "cpu":
+            try:
+                self._refuse(sums.numpy())
+            except InputError:
+                self._under_way.clear()
+                raise
+
+    def _refuse(self, found: Array) -> None:
+        if math.isfinite(found.sum()) and found[2, -1] == 0 and found[1].min() >= 0:
+            return
+        if found[2, -1] > 0:
+            p = len(self.names)
+            raise InputError("domain_ids", "has a false number", f"give 0 to {p - 1}")
+        if not np.isfinite(found[0]).all():
+            k = int(np.flatnonzero(~np.isfinite(found[0]))[0])
+            fix = "λ stays as it was; look at the model's output, or take smaller steps"
+            raise InputError("losses", f"of domain {self.names[k]} are not finite", fix)
+        if not np.isfinite(found[1]).all() or found[1].min() < 0:
+            raise InputError("mask", "has a weight that is not ≥ 0", "give weights ≥ 0")
+
+    # -- the buffers -------------------------------------------------------------------------------
+
+    def _arrays(self) -> dict[str, ArrayLike]:
+        """All that moves, by the names of the buffers."""
+        state = self.adversary.state_dict()
+        return {
+            **state,
+            "average": self.adversary.average.copy(),
+            "estimate": self._estimates.last,
+            "unseen": self._estimates.unseen,
+            "earlier": self._earlier,
+            **self._under_way.arrays(),
+        }
+
+    def _write(self, whole: bool = False) -> None:
+        """Bring the buffers up to date; those that only a checkpoint reads wait for one."""
+        state: dict[str, Any] = {
+            "mixture": self.adversary.mixture,
+            "average": self.adversary.average,
+            "n_steps": self.adversary.n_steps,
+        }
+        for name, value in (self._arrays() if whole else state).items():
+            _put(self._buffers[name], value)
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        errors = args[6] if len(args) > 6 else kwargs["error_msgs"]
+        if errors:
+            return
+        state = {name: b.cpu().numpy().copy() for name, b in self.named_buffers()}
+        names = self.adversary.state_dict()
+        try:
+            self.adversary.load_state_dict({name: state[name] for name in names})
+        except InputError as error:
+            errors.append(str(error))
+            return
+        self._estimates.last, self._estimates.unseen = state["estimate"], state["unseen"]
+        self._earlier = state["earlier"]
+        self._under_way = UnderWay.of(state, self.mixture.device)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> AgnosticLoss:
+        """`.to(device)` moves the buffers; `.half()` and the like leave them float64."""
+        for name, old in self._buffers.items():
+            new = fn(old)  # type: ignore[arg-type]
+            same = new.dtype == torch.float64
+            self._buffers[name] = new if same else old.to(new.device)  # type: ignore[union-attr]
+        self._under_way.to(self.mixture.device)
+        return self
+
+
+def _put(buffer: Any, value: Any) -> None:
+    """Write numbers into a buffer, on whatever device it is."""
+    if buffer.device.type == "cpu":
+        buffer.numpy()[...] = value
+    else:
+        buffer.copy_(torch.tensor(value))
+
+
+def _up_to_date(module: Any, prefix: str, keep_vars: bool) -> None:
+    """Before a state is taken; a function of the module, so that a copy writes its own buffers."""
+    module._write(whole=True)
+
+
+def _zeros_like(ids: Any, mask: Tensor | None) -> Tensor:
+    """Losses of 0 for rows that are only to be counted."""
+    shaped = ids if mask is None else mask
+    return torch.zeros_like(shaped, dtype=torch.float32)
+
+
+def _penalty(mu: float, prior: DirichletPrior | None, sizes: ArrayLike | None) -> Penalty | None:
+    if prior is not None and mu:
+        raise InputError("prior", f"comes with mu = {mu}", "give one of the two")
+    if prior is not None or not mu:
+        return prior
+    if sizes is None:
+        raise InputError("sizes", "is missing", "χ² compares λ with the rows of each domain")
+    return Chi2Penalty(mu, sizes)
+
+
+def _positive(argument: str, value: float | None) -> float | None:
+    fix = "give a positive number, or None"
+    return None if value is None else finite_number(argument, value, fix, lambda x: x > 0)
