@@ -22,8 +22,7 @@ from anymix.auditing.findings import Audit
 from anymix.auditing.measures import Measure, loss_measure
 from anymix.auditing.predictions import read_predictions
 from anymix.errors import InputError, finite_number
-from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.choosing import Mixtures, target_over
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -98,7 +97,7 @@ def audit(
     parts, n_empty_cells = rows_by_domain(domains, sensitive_features, n)
     rows = list(parts.values())
     sizes = np.array([len(part) for part in rows])
-    target = _target(mixtures, sizes)
+    target = target_over(mixtures, sizes)
     pooled = np.unique(np.concatenate(rows))
     said = read_predictions(y_true, y_pred, loss, classes, pooled)
     losses = loss_measure(said.kind, said.loss, said.row_losses, pooled)
@@ -149,13 +148,3 @@ def _of_domains(measure: Measure, parts: list[Rows], confidence: float) -> tuple
     """The number of every domain, (p,), and its interval, (p, 2)."""
     found = np.array(measure.of_each(parts, confidence))
     return found[:, 0], found[:, 1:]
-
-
-def _target(mixtures: Mixtures, sizes: NDArray[np.int64]) -> MixtureSet:
-    """Λ over as many domains as there are."""
-    target = target_mixtures(mixtures, None, sizes.astype(np.float64))
-    p = len(sizes)
-    if target.n_domains != p:
-        found = f"is {target!r}, over {target.n_domains} domains, but the rows have {p}"
-        raise InputError("mixtures", found, f"give a set over {p}, or a function of the sizes")
-    return target

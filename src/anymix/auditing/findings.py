@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
+from anymix.auditing.titles import LOSS_TITLES
 from anymix.auditing.words import (
     few_rows,
     html_table,
@@ -28,12 +29,6 @@ Array = NDArray[np.float64]
 __all__ = ["Audit"]
 
 SURENESS = ("exact", "guaranteed", "approximate")  # kinds of intervals, the surest first
-LOSS_TITLES = {
-    "zero_one": "0-1 loss",
-    "log": "log loss",
-    "squared": "half squared error",
-    "absolute": "absolute error",
-}
 
 
 @dataclass(frozen=True, eq=False)
