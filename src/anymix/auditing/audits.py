@@ -3,14 +3,15 @@
     L_k = mean loss on domain k,    agnostic loss = max_{λ∈Λ} Σ_k λ_k L_k
 
 Every number comes with a confidence interval of `intervals`, and `interval_kinds` says what it is
-worth: "exact" for accuracy and 0-1 loss, which are shares; "guaranteed" for log loss, which has a
-largest value; "approximate" for squared and absolute error and other losses, RMSE (by its root),
-AUC and calibration error. Each interval is about one domain alone; only `agnostic_interval` is
-about all of them at once.
+worth: "exact" for accuracy and 0-1 loss, which are shares; "guaranteed" for log loss and for all
+losses with a known bound; "approximate" for squared and absolute error and other losses, RMSE (by
+its root), AUC and calibration error. Each interval is about one domain alone; only
+`agnostic_interval` is about all of them at once.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.auditing.agnostic import agnostic_interval
 from anymix.auditing.domains import count, rows_by_domain
 from anymix.auditing.findings import Audit
-from anymix.auditing.measures import Measure, loss_measure
-from anymix.auditing.predictions import read_predictions
+from anymix.auditing.guarantees import Guarantee, bounded_losses, guaranteed, probability
+from anymix.auditing.measures import Measure, Share, limits, loss_measure
+from anymix.auditing.predictions import Predictions, read_predictions
+from anymix.auditing.titles import LOSS_TITLES
 from anymix.errors import InputError, finite_number
+from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_over
 
 Array = NDArray[np.float64]
@@ -40,6 +44,8 @@ def audit(
     mixtures: Mixtures = None,
     classes: ArrayLike | None = None,
     confidence: float = 0.95,
+    loss_bound: float | None = None,
+    guarantee: float | None = None,
 ) -> Audit:
     """max_{λ∈Λ} Σ_k λ_k L_k of a model's predictions, with all the domains' losses and metrics.
 
@@ -76,6 +82,12 @@ def audit(
         None is those of y_true, sorted, or 0, …, K − 1 if it has a 0 and none beyond.
     confidence : float
         Level of the intervals, see `anymix.auditing.intervals`.
+    loss_bound : float or None
+        What no loss is above, if you know that; none is below 0 then. It makes the intervals of
+        all losses guaranteed. Log losses above it are cut, as probabilities are at 2e-16.
+    guarantee : float or None
+        δ: `guarantees` then says what holds for every mixture in Λ at once with probability 1 − δ,
+        see `bounds.held_out`. None is no such statement.
 
     Returns
     -------
@@ -99,8 +111,8 @@ def audit(
     sizes = np.array([len(part) for part in rows])
     target = target_over(mixtures, sizes)
     pooled = np.unique(np.concatenate(rows))
-    said = read_predictions(y_true, y_pred, loss, classes, pooled)
-    losses = loss_measure(said.kind, said.loss, said.row_losses, pooled)
+    said, most = _within(read_predictions(y_true, y_pred, loss, classes, pooled), loss_bound)
+    losses = loss_measure(said.kind, said.loss, said.row_losses, pooled, loss_bound and most)
     total = losses.of(pooled, confidence)
     domain_losses, intervals = _of_domains(losses, rows, confidence)
     metrics = {name: _of_domains(m, rows, confidence) for name, m in said.measures.items()}
@@ -129,7 +141,43 @@ def audit(
         interval_kinds=kinds | {name: m.kind for name, m in said.measures.items()},
         n_empty_cells=n_empty_cells,
         n_outside=n - len(pooled),
+        loss_bound=most,
+        guarantees=_guarantees(said, parts, target, guarantee, most),
     )
+
+
+def _within(said: Predictions, loss_bound: float | None) -> tuple[Predictions, float]:
+    """The losses, and what none of them can be above."""
+    if loss_bound is None:
+        return said, limits(said.kind, said.loss)[1]
+    cut = loss_bound if said.loss == "log" else None
+    x, most, _ = bounded_losses(said, loss_bound, cut)
+    return said._replace(row_losses=x), most
+
+
+def _guarantees(
+    said: Predictions,
+    parts: dict[Any, Rows],
+    target: MixtureSet,
+    delta: float | None,
+    most: float,
+) -> dict[str, Guarantee]:
+    """What can be promised of the loss, and of the accuracy by its errors."""
+    if delta is None:
+        return {}
+    delta = probability("guarantee", delta)
+    title = LOSS_TITLES.get(said.loss, said.loss)
+    if most == math.inf:
+        found = f"is {delta:g}, but the {title} has no largest value"
+        raise InputError("guarantee", found, "give loss_bound=..., which no loss is above")
+    found = {"loss": guaranteed(said.row_losses, parts, target, delta, most, title)}
+    accuracy = said.measures.get("accuracy")
+    if isinstance(accuracy, Share):
+        errors = (~accuracy.hits).astype(np.float64)
+        same = said.loss == "zero_one"
+        of_errors = (errors, parts, target, delta, 1.0, LOSS_TITLES["zero_one"])
+        found["accuracy"] = found["loss"] if same else guaranteed(*of_errors)
+    return found
 
 
 def _level(confidence: Any) -> float:

@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 
 Array = NDArray[np.float64]
 
-__all__ = ["lowest_mean", "lowest_means"]
+__all__ = ["lowest_mean", "lowest_means", "lowest_ratio"]
 
 BINS = 1024  # more rows than twice this are summed up in bins
 AT_ONCE = 2**18  # numbers of many short columns that are worked on together
@@ -54,11 +54,44 @@ def lowest_mean(y: Array, tail: float) -> float:
     >>> round(lowest_mean(np.array([1.0, 2.0, 3.0, 2.0] * 25), 0.025), 2)
     1.8
     """
-    n, average = len(y), float(np.mean(y))
+    average = float(np.mean(y))
     if average <= 0:
         return 0.0
     values, counts = _in_bins(y / average)
-    b, w = _bets(n)
+    return average * lowest_ratio(values, counts, *_bets(len(y)), tail)
+
+
+def lowest_ratio(values: Array, counts: Array, b: Array, w: Array, tail: float) -> float:
+    """The bound of `lowest_mean` for y/ȳ, from how often each of its values occurs.
+
+    If the bets b and their weights w do not depend on the number of rows, the bounds after 1, 2, …
+    rows hold all at once: W is then a martingale, and Ville's inequality takes Markov's place.
+
+    Parameters
+    ----------
+    values : ndarray of shape (m,)
+        The values of y/ȳ, ≥ 0, of mean 1.
+    counts : ndarray of shape (m,)
+        How often each occurs, > 0; n in all.
+    b : ndarray of shape (j,)
+        The shares that are bet, 1 ≥ b > 0, the smallest one last.
+    w : ndarray of shape (j,)
+        Their weights, which add up to 1.
+    tail : float
+        How often the bound may be too high.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> round(lowest_ratio(one, one, one, one, 0.025), 12)
+    0.025
+    """
+    n = float(counts.sum())
     bets, lost = np.multiply.outer(b, values), b[:, None]
 
     def log_wealth(s: float) -> float:
@@ -68,11 +101,10 @@ def lowest_mean(y: Array, tail: float) -> float:
         return top + math.log(float(w @ np.exp(growth - top)) * tail)
 
     # here the largest y alone makes the least bet rich enough, even if all others are 0
-    rich = w[-1] * b[-1] * (1 - b[-1]) ** (n - 1) * float(values.max())
-    start = math.log(tail) + math.log(rich) - 1
+    rich = math.log(w[-1] * b[-1] * float(values.max())) - 1
+    start = math.log(tail) + rich + (n - 1) * (math.log1p(-b[-1]) if n > 1 else 0.0)
     with np.errstate(divide="ignore"):  # the bet b = 1 loses all where y = 0
-        s = brentq(log_wealth, start, 0.0, xtol=1e-12)
-    return average * math.exp(s)
+        return math.exp(brentq(log_wealth, start, 0.0, xtol=1e-12))
 
 
 def lowest_means(y: Array, tail: float) -> Array:

@@ -73,17 +73,26 @@ class Bounded:
         """Lower bounds of the domains' means, (p,), each too high with probability ≤ tails_k."""
         return np.asarray(self.most - self._mirrored().highest(tails))
 
-    def agnostic(self, target: MixtureSet, delta: float) -> Sides:
-        """Both bounds on max_Λ ⟨λ, L⟩, in the way that suits Λ and the sizes."""
+    def agnostic(
+        self, target: MixtureSet, delta: float, ends: tuple[Array, Array] | None = None
+    ) -> Sides:
+        """Both bounds on max_Λ ⟨λ, L⟩, in the way that suits Λ and the sizes.
+
+        `ends` are `lowest` and `highest` for the δ_k of `split`, if they are known already.
+        """
         way = choose_way(self.sizes, target, delta, disjoint=self._can_mix)
         if way == "corners" and target.corners is not None:
             return self._at_corners(target.corners, delta)
         if way == "center":
             return self._around_center(target, delta)
-        deltas = split(self.sizes, target, delta)
-        high, low = self.highest(deltas), self.lowest(deltas)
+        low, high = self.ends(target, delta) if ends is None else ends
         mixture = target.maximize(high)
         return Sides(float(target.maximize(low) @ low), float(mixture @ high), mixture, "union")
+
+    def ends(self, target: MixtureSet, delta: float) -> tuple[Array, Array]:
+        """Lower and upper bounds of all domains at once, (p,) each."""
+        deltas = split(self.sizes, target, delta)
+        return self.lowest(deltas), self.highest(deltas)
 
     @property
     def _can_mix(self) -> bool:

@@ -273,14 +273,15 @@ def guaranteed(
         disjoint=len(np.unique(np.concatenate(list(parts.values()))))
         == sum(map(len, parts.values())),
     )
-    sides, deltas = rows.agnostic(target, delta), split(rows.sizes, target, delta)
+    lower, upper = rows.ends(target, delta)
+    sides = rows.agnostic(target, delta, (lower, upper))
     return Guarantee(
         value=sides.high,
         low=sides.low,
         mixture=sides.mixture,
-        upper=rows.highest(deltas),
-        lower=rows.lowest(deltas),
-        deltas=deltas,
+        upper=upper,
+        lower=lower,
+        deltas=split(rows.sizes, target, delta),
         delta=delta,
         domain_names=tuple(parts),
         sizes=np.array([len(part) for part in parts.values()]),
