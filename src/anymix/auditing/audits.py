@@ -167,9 +167,11 @@ def _guarantees(
         return {}
     delta = probability("guarantee", delta)
     title = LOSS_TITLES.get(said.loss, said.loss)
+    if most < limits(said.kind, said.loss)[1] < math.inf:
+        title = f"{title} cut at {most:.4g}"
     if most == math.inf:
-        found = f"is {delta:g}, but the {title} has no largest value"
-        raise InputError("guarantee", found, "give loss_bound=..., which no loss is above")
+        unknown = f"is None, and the {title} has no largest value, without which none is guaranteed"
+        raise InputError("loss_bound", unknown, "give the largest loss that a row can have")
     found = {"loss": guaranteed(said.row_losses, parts, target, delta, most, title)}
     accuracy = said.measures.get("accuracy")
     if isinstance(accuracy, Share):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv
 
-from anymix.auditing.betting import lowest_mean
+from anymix.auditing.betting import lowest_mean, lowest_means
 from anymix.errors import InputError
 
 Array = NDArray[np.float64]
@@ -22,6 +22,7 @@ __all__ = [
     "METHODS",
     "bernstein",
     "betting",
+    "betting_each",
     "clopper_pearson",
     "hoeffding",
     "least_share",
@@ -191,6 +192,33 @@ def betting(x: Array, tail: float, most: float, weights: Array | None = None) ->
         most - lowest_mean(room, BET * tail) if weights is None else _bets(x, tail, most, weights)
     )
     return max(min(bets, _binomial(room, (1 - BET) * tail, most, weights)), _average(x, weights))
+
+
+def betting_each(x: Array, tail: float, most: float) -> Array:
+    """`betting` of each row of x, all at once.
+
+    Parameters
+    ----------
+    x : ndarray of shape (m, n)
+        Numbers in [0, most].
+    tail : float
+        How often each bound may be too low.
+    most : float
+        M, what no number can be above.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+
+    Examples
+    --------
+    >>> betting_each(np.zeros((2, 3)), 0.05, 1.0).round(4)
+    array([0.6729, 0.6729])
+    """
+    room = most - x
+    bets = most - lowest_means(room, BET * tail)
+    shares = least_share(room.sum(axis=1) / most, x.shape[1], (1 - BET) * tail)
+    return np.maximum(np.minimum(bets, most * (1 - shares)), x.mean(axis=1))
 
 
 def _bets(x: Array, tail: float, most: float, weights: Array) -> float:

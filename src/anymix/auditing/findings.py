@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from anymix.auditing.guarantees import Guarantee
+from anymix.auditing.measures import limits
 from anymix.auditing.titles import LOSS_TITLES
 from anymix.auditing.words import (
     few_rows,
@@ -275,6 +276,8 @@ def _sentences(found: Audit) -> Iterator[str]:
             f"{_told(found, 'agnostic_loss')}, "
             f"reached at {mixture_in_words(found.worst_mixture, names)}."
         )
+    if found.loss == "log" and found.loss_bound < limits(found.kind, "log")[1]:
+        yield f"Log losses above {found.loss_bound:.4g} count as {found.loss_bound:.4g}."
     if "loss" in found.guarantees:
         yield _promise(found, found.guarantees["loss"])
         yield (

@@ -31,7 +31,7 @@ OPTIONS: Names = TABLE_NAMES | {
     "classes": ("--classes", None),
     "condition": ("--fail-if", None),
     "confidence": ("--confidence", None),
-    "guarantee": ("--guarantee", "give --loss-bound, which no loss is above"),
+    "guarantee": ("--guarantee", None),
     "loss": ("--loss", ANOTHER_LOSS),
     "loss_bound": ("--loss-bound", None),
     "losses": ("--losses", None),
@@ -140,7 +140,7 @@ def audit_file(
             confidence=confidence,
             guarantee=guarantee,
             loss_bound=loss_bound,
-            classes=None if classes is None else _names(classes),
+            classes=None if classes is None else class_names(classes),
         )
         model = list(audits.values())[-1]  # the one that is not only compared with
         failures = [said for asked in conditions if (said := asked.failure(model))]
@@ -195,7 +195,7 @@ def _check_columns(
         raise InputError("--against", found, "name the column of another model")
 
 
-def _names(text: str) -> list[str]:
+def class_names(text: str) -> list[str]:
     """The names between the commas; those with commas of their own in quotes."""
     names = next(csv.reader([text], skipinitialspace=True), [])
     if len(set(names)) != len(names) or "" in names:
