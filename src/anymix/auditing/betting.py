@@ -107,7 +107,7 @@ def lowest_ratio(values: Array, counts: Array, b: Array, w: Array, tail: float) 
         return math.exp(brentq(log_wealth, start, 0.0, xtol=1e-12))
 
 
-def lowest_means(y: Array, tail: float) -> Array:
+def lowest_means(y: Array, tail: float | Array) -> Array:
     """`lowest_mean` of each row of y, all at once: for many short ones that is far quicker.
 
     In s = log(ν/average) the wealth log W is convex and falls, so Newton's steps from the left
@@ -117,7 +117,7 @@ def lowest_means(y: Array, tail: float) -> Array:
     ----------
     y : ndarray of shape (m, n)
         Numbers ≥ 0.
-    tail : float
+    tail : float or ndarray of shape (m,)
         How often each bound may be too high, such as 0.025.
 
     Returns
@@ -130,24 +130,25 @@ def lowest_means(y: Array, tail: float) -> Array:
     array([0.1, 0. , 0.2])
     """
     m, n = y.shape
+    tails = np.broadcast_to(np.asarray(tail, dtype=np.float64), (m,))
     if n > 2 * BINS:
-        return np.array([lowest_mean(row, tail) for row in y])
+        return np.array([lowest_mean(row, t) for row, t in zip(y, tails.tolist(), strict=True)])
     b, w = _bets(n)
     average = y.mean(axis=1)
     s = np.full(m, -math.inf)
     todo = np.flatnonzero(average > 0)
     for some in np.array_split(todo, 1 + todo.size * len(b) * n // AT_ONCE):
-        s[some] = _roots(y[some] / average[some, None], b, w, tail)
+        s[some] = _roots(y[some] / average[some, None], b, w, tails[some])
     return np.asarray(average * np.exp(s))
 
 
-def _roots(values: Array, b: Array, w: Array, tail: float) -> Array:
+def _roots(values: Array, b: Array, w: Array, tail: Array) -> Array:
     """The s with W tail = 1 for each row of values, (m,), by Newton's method."""
     rich = w[-1] * b[-1] * (1 - b[-1]) ** (values.shape[1] - 1) * values.max(axis=1)
     s = np.asarray(np.log(tail * rich) - 1)
     moving = np.arange(len(s))
     for _ in range(100):
-        step = _newton_step(s[moving], values[moving], b, w, tail)
+        step = _newton_step(s[moving], values[moving], b, w, tail[moving])
         s[moving] += step
         moving = moving[step > 1e-13]
         if not moving.size:
@@ -155,7 +156,7 @@ def _roots(values: Array, b: Array, w: Array, tail: float) -> Array:
     return s
 
 
-def _newton_step(s: Array, values: Array, b: Array, w: Array, tail: float) -> Array:
+def _newton_step(s: Array, values: Array, b: Array, w: Array, tail: Array) -> Array:
     """−f/f' for f = log(W tail); all (m,)."""
     games = (values * np.exp(-s)[:, None])[:, None, :] * b[:, None]  # (m, bets, n)
     changes = games - b[:, None]

@@ -8,6 +8,7 @@ Each method gives one u from the rows of a domain. A lower bound is M less the u
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -194,14 +195,14 @@ def betting(x: Array, tail: float, most: float, weights: Array | None = None) ->
     return max(min(bets, _binomial(room, (1 - BET) * tail, most, weights)), _average(x, weights))
 
 
-def betting_each(x: Array, tail: float, most: float) -> Array:
-    """`betting` of each row of x, all at once.
+def betting_each(parts: Sequence[Array], tails: Array, most: float) -> Array:
+    """`betting` of each part, all at once; those with the same number of rows together.
 
     Parameters
     ----------
-    x : ndarray of shape (m, n)
-        Numbers in [0, most].
-    tail : float
+    parts : sequence of ndarray
+        The numbers of each part, in [0, most].
+    tails : ndarray of shape (m,)
         How often each bound may be too low.
     most : float
         M, what no number can be above.
@@ -212,13 +213,18 @@ def betting_each(x: Array, tail: float, most: float) -> Array:
 
     Examples
     --------
-    >>> betting_each(np.zeros((2, 3)), 0.05, 1.0).round(4)
-    array([0.6729, 0.6729])
+    >>> betting_each([np.zeros(3), np.zeros(30)], np.full(2, 0.05), 1.0).round(4)
+    array([0.6729, 0.1057])
     """
-    room = most - x
-    bets = most - lowest_means(room, BET * tail)
-    shares = least_share(room.sum(axis=1) / most, x.shape[1], (1 - BET) * tail)
-    return np.maximum(np.minimum(bets, most * (1 - shares)), x.mean(axis=1))
+    sizes = np.array([len(x) for x in parts])
+    averages = np.array([float(np.mean(x)) for x in parts])
+    shares = least_share(sizes * (1 - averages / most), sizes, (1 - BET) * tails)
+    high = most * (1 - shares)
+    for n in np.unique(sizes):
+        these = np.flatnonzero(sizes == n)
+        room = most - np.array([parts[k] for k in these.tolist()])  # (parts, n)
+        high[these] = np.minimum(high[these], most - lowest_means(room, BET * tails[these]))
+    return np.asarray(np.maximum(high, averages))
 
 
 def _bets(x: Array, tail: float, most: float, weights: Array) -> float:
@@ -293,16 +299,16 @@ def _best(t: Array, n: Array, p: Array, first: Array, last: Array) -> Array:
     while np.any(first < last):
         j = np.floor((first + last) / 2)
         above, excess = _above(j, n, p)
-        enough = excess >= (t - j) * above
+        enough = (excess >= (t - j) * above) | (first >= last)  # those found already stay
         first, last = np.where(enough, first, j + 1), np.where(enough, j, last)
     return first
 
 
 def _above(j: Array, n: Array, p: Array) -> tuple[Array, Array]:
     """P(B > j) and E(B − j)₊ = n p P(Bin(n − 1, p) ≥ j) − j P(B > j)."""
-    above = betainc(j + 1, n - j, p)
+    above = np.asarray(betainc(j + 1, n - j, p), dtype=np.float64)
     one_less = np.where(j > 0, betainc(np.maximum(j, 1), n - j, p), 1.0)
-    return above, np.maximum(n * p * one_less - j * above, 0.0)
+    return above, np.asarray(np.maximum(n * p * one_less - j * above, 0.0), dtype=np.float64)
 
 
 def _average(x: Array, weights: Array | None) -> float:

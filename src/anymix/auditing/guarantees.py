@@ -179,8 +179,8 @@ def held_out(
         M > 0, what no loss can be above. None is 1, or for probabilities the largest log loss
         of a probability cut at 2e-16, 36.04.
     method : {"betting", "bernstein", "hoeffding", "clopper_pearson"}
-        How the mean of a domain is bounded. "betting" is never wider than "hoeffding" but for a
-        few rows, and exact (Clopper-Pearson) where losses are errors.
+        How the mean of a domain is bounded. "betting" is never wider than "hoeffding" at δ/p for
+        every domain, for δ/p ≤ 0.2, and exact (Clopper-Pearson) where losses are errors.
     clip : float or None
         Losses above it count as it; the bound is then of the loss so cut, and says so.
     weights : array-like of shape (n,) or None

@@ -23,6 +23,7 @@ __all__ = ["choose_way", "split", "spread"]
 
 MOST_CORNERS = 64  # beyond it the bound of every corner takes too long
 EVEN = 0.6  # the part of δ that every domain gets an equal share of, whatever its size
+LARGE = 0.02  # with more than this for each domain, an equal share for all: little is to be gained
 ROUNDS = 40
 
 
@@ -49,13 +50,13 @@ def split(sizes: Array, target: MixtureSet, delta: float) -> Array:
     Examples
     --------
     >>> from anymix.mixtures import Simplex
-    >>> split(np.array([10.0, 1000.0]), Simplex(2), 0.05).round(4)
-    array([0.035, 0.015])
+    >>> split(np.array([10.0, 1000.0]), Simplex(2), 0.02).round(4)
+    array([0.014, 0.006])
     """
     p = len(sizes)
     even = np.full(p, EVEN * delta / p)
-    if target.is_simplex and np.ptp(sizes) == 0:
-        return even / EVEN
+    if delta / p > LARGE or (target.is_simplex and np.ptp(sizes) == 0):
+        return np.full(p, delta / p)
     mixture, deltas = target.center, np.full(p, delta / p)
     for t in range(ROUNDS):
         worst = target.maximize(np.sqrt(np.log(1 / deltas) / sizes))

@@ -350,7 +350,8 @@ def _read(
 
 def _signs(n_draws: int, n: int, seed: int | np.random.Generator | None) -> Array:
     rng = np.random.default_rng(seed)
-    return 2.0 * rng.integers(0, 2, size=(count("n_draws", n_draws), n)) - 1
+    draws = rng.integers(0, 2, size=(count("n_draws", n_draws), n))
+    return np.asarray(2.0 * draws - 1, dtype=np.float64)
 
 
 def _dimension(d: Any) -> float:

@@ -1,7 +1,7 @@
 """The largest value of a convex function over Λ, which is at a corner.
 
 Where the corners can be listed (the simplex, hulls, boxes of up to twelve domains, any set of two
-domains), all of them are tried, and the maximum is global. Elsewhere (balls) it is climbed from
+domains), all of them are tried, and the maximum is global. Elsewhere (χ² balls) it is climbed from
 many starts, and what is found is a lower value of the maximum.
 """
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 __all__ = ["Largest", "largest_at"]
 
-STARTS = 30  # domains from whose corners a climb starts
+STARTS = 8  # domains, and random directions, from whose corners a climb starts
 STEP = 1e-6  # of differences
 
 
@@ -60,8 +60,9 @@ def largest_at(f: Callable[[Array], float], target: MixtureSet) -> Largest:
         values = [f(c) for c in corners]
         k = int(np.argmax(values))
         return Largest(corners[k], values[k], True)
-    units = np.eye(target.n_domains)[:STARTS]
-    starts = [target.center, *(target.maximize(e) for e in units)]
+    towards = np.random.default_rng(0).normal(size=(STARTS, target.n_domains))
+    towards = np.vstack((np.eye(target.n_domains)[:STARTS], towards))
+    starts = [target.center, *(target.maximize(v) for v in towards)]
     found = [_climb(f, target, start) for start in starts]
     best = max(found, key=lambda pair: pair[1])
     return Largest(*best, False)

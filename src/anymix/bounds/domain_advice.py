@@ -80,7 +80,8 @@ def rows_needed(
     m = positive("sizes", sizes)
     wanted = finite_number("width", width, "give a number > 0", lambda x: x > 0)
     enough = _bound(loss_bound) ** 2 * _log(m.size, delta) / (2 * wanted**2)
-    return np.maximum(math.ceil(enough * (1 - 1e-12)) - np.floor(m), 0).astype(np.int64)
+    more = np.maximum(math.ceil(enough * (1 - 1e-12)) - np.floor(m), 0)
+    return np.asarray(more, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -164,8 +164,8 @@ def generalization(
     delta = probability("delta", delta)
     M = finite_number("loss_bound", loss_bound, "give a number > 0", lambda x: x > 0)
     if L.min() < 0 or L.max() > M:
-        found = f"has {L.min():.4g} to {L.max():.4g}, outside of [0, loss_bound] = [0, {M:g}]"
-        raise InputError("domain_losses", found, "give the largest loss that a row can have")
+        outside = f"has {L.min():.4g} to {L.max():.4g}, outside of [0, loss_bound] = [0, {M:g}]"
+        raise InputError("domain_losses", outside, "give the largest loss that a row can have")
     off = finite_number("distance", distance, "give ℓ₁ in [0, 2]", lambda x: 0 <= x <= 2)
     c = _complexity(complexity, len(m))
     if theorem == "alternative":
@@ -210,10 +210,8 @@ def _alternative(
     confidence = M * np.sqrt(math.log(len(m) / delta) / (2 * m))
     lam = target.maximize(L + twice + confidence)
     search = "linear in λ, so the maximum over Λ is global"
-    sums = (float(lam @ term) for term in (L, twice))
-    return Bound(
-        *sums, 0.0, float(lam @ confidence), 0.0, 0.0, lam, delta, 0.0, "alternative", search
-    )
+    empirical, doubled, chance = (float(lam @ term) for term in (L, twice, confidence))
+    return Bound(empirical, doubled, 0.0, chance, 0.0, 0.0, lam, delta, 0.0, "alternative", search)
 
 
 def tightest(
@@ -287,7 +285,8 @@ def _best_epsilon(target: MixtureSet, m: Array, delta: float) -> float:
     def width(eps: float) -> float:
         return eps + math.sqrt(scale * (target.log_cover_size(eps) + math.log(1 / delta)))
 
-    return min([0.0, *(np.geomspace(1e-3, 1e3, 61) / math.sqrt(total)).tolist()], key=width)
+    tried: list[float] = [0.0, *(np.geomspace(1e-3, 1e3, 61) / math.sqrt(total)).tolist()]
+    return min(tried, key=width)
 
 
 def _cover(

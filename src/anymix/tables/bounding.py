@@ -203,19 +203,16 @@ def bound_frame(
     Λ = target_mixtures(mixtures, None, sizes.astype(np.float64), names.tolist())
     promise = None
     if losses is not None or target is not None or prediction:
-        known = {"loss_bound": 1.0} if losses is not None and loss is None else {}
-        bound = known if loss_bound is None else {"loss_bound": loss_bound}
-        columns: dict[str, Any] = {"target": target, "prediction": prediction, "losses": losses}
-        audits = audit_frame(
-            frame,
-            domains,
-            **columns,
-            loss=loss,
-            mixtures=Λ,
-            classes=classes,
-            guarantee=delta,
-            **bound,
-        )
+        unnamed = losses is not None and loss is None and loss_bound is None
+        options: dict[str, Any] = {
+            "target": target,
+            "prediction": prediction,
+            "losses": losses,
+            "loss": loss,
+            "classes": classes,
+            "loss_bound": 1.0 if unnamed else loss_bound,
+        }
+        audits = audit_frame(frame, domains, mixtures=Λ, guarantee=delta, **options)
         promise = next(iter(audits.values())).guarantees["loss"]
     M = promise.loss_bound if promise is not None else loss_bound or 1.0
     found = None if promise is None else promise.domain_losses
