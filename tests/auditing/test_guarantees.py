@@ -49,6 +49,8 @@ def test_errors_are_bounded_exactly() -> None:
     same = held_out((np.full(290, "yes"), y), D, delta=0.1)
     np.testing.assert_array_equal(same.upper, found.upper)
     assert same.loss == "0-1 loss"
+    loose = held_out(wrong, D, delta=0.1, loss_bound=5.0)  # errors are at most 1 all the same
+    np.testing.assert_array_equal(loose.upper, found.upper)
     explicit = held_out(wrong.astype(float), D, delta=0.1, method="clopper_pearson")
     np.testing.assert_allclose(explicit.upper, found.upper)
 

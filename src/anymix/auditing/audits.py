@@ -21,7 +21,14 @@ from anymix.auditing.agnostic import agnostic_interval
 from anymix.auditing.domains import count, rows_by_domain
 from anymix.auditing.findings import Audit
 from anymix.auditing.guarantees import Guarantee, bounded_losses, guaranteed, probability
-from anymix.auditing.measures import Measure, Share, limits, loss_measure
+from anymix.auditing.measures import (
+    KnownLoss,
+    Measure,
+    Share,
+    UnboundedLoss,
+    limits,
+    loss_measure,
+)
 from anymix.auditing.predictions import Predictions, read_predictions
 from anymix.auditing.titles import LOSS_TITLES
 from anymix.errors import InputError, finite_number
@@ -107,19 +114,17 @@ def audit(
     """
     confidence, n = _level(confidence), _n_predicted(y_pred)
     parts, n_empty_cells = rows_by_domain(domains, sensitive_features, n)
-    rows = list(parts.values())
-    sizes = np.array([len(part) for part in rows])
+    rows, sizes = list(parts.values()), np.array([len(part) for part in parts.values()])
     target = target_over(mixtures, sizes)
     pooled = np.unique(np.concatenate(rows))
-    said, most = _within(read_predictions(y_true, y_pred, loss, classes, pooled), loss_bound)
-    losses = loss_measure(said.kind, said.loss, said.row_losses, pooled, loss_bound and most)
+    read = read_predictions(y_true, y_pred, loss, classes, pooled)
+    said, losses, most = _within(read, pooled, loss_bound)
     total = losses.of(pooled, confidence)
     domain_losses, intervals = _of_domains(losses, rows, confidence)
     metrics = {name: _of_domains(m, rows, confidence) for name, m in said.measures.items()}
     worst_interval, worst_kind = agnostic_interval(
         losses, rows, target, domain_losses, confidence, disjoint=sizes.sum() == len(pooled)
     )
-    kinds = {"loss": losses.kind, "pooled_loss": losses.kind, "agnostic_loss": worst_kind}
     return Audit(
         domain_names=tuple(parts),
         sizes=sizes,
@@ -138,7 +143,7 @@ def audit(
         worst_mixture=target.maximize(domain_losses),
         agnostic_interval=worst_interval,
         confidence=confidence,
-        interval_kinds=kinds | {name: m.kind for name, m in said.measures.items()},
+        interval_kinds=_kinds(losses.kind, worst_kind, said),
         n_empty_cells=n_empty_cells,
         n_outside=n - len(pooled),
         loss_bound=most,
@@ -146,13 +151,23 @@ def audit(
     )
 
 
-def _within(said: Predictions, loss_bound: float | None) -> tuple[Predictions, float]:
-    """The losses, and what none of them can be above."""
-    if loss_bound is None:
-        return said, limits(said.kind, said.loss)[1]
-    cut = loss_bound if said.loss == "log" else None
-    x, most, _ = bounded_losses(said, loss_bound, cut)
-    return said._replace(row_losses=x), most
+def _within(
+    said: Predictions, pooled: Rows, loss_bound: float | None
+) -> tuple[Predictions, KnownLoss | UnboundedLoss, float]:
+    """The losses as predicted, as they are measured, and what none of them can be above."""
+    most = limits(said.kind, said.loss)[1]
+    if loss_bound is not None:
+        cut = loss_bound if said.loss == "log" else None
+        x, most, _ = bounded_losses(said, loss_bound, cut)
+        said = said._replace(row_losses=x)
+    known = None if loss_bound is None else most
+    return said, loss_measure(said.kind, said.loss, said.row_losses, pooled, known), most
+
+
+def _kinds(of_losses: str, of_worst: str, said: Predictions) -> dict[str, str]:
+    """What every interval is worth."""
+    kinds = {"loss": of_losses, "pooled_loss": of_losses, "agnostic_loss": of_worst}
+    return kinds | {name: measure.kind for name, measure in said.measures.items()}
 
 
 def _guarantees(

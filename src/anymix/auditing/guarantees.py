@@ -66,7 +66,7 @@ class Guarantee:
     domain_losses : ndarray of shape (p,)
         The mean loss L̂_k that was found in each.
     mixtures : MixtureSet
-        Λ.
+        Λ, the mixtures that it is about.
     loss : str
         What the loss is called, and how it was cut if it was.
     loss_bound : float
@@ -302,6 +302,7 @@ def bounded_losses(
     title = LOSS_TITLES.get(said.loss, said.loss)
     given = None if loss_bound is None else _positive("loss_bound", loss_bound)
     bound = given if given is not None else (most if most < math.inf else 1.0)
+    bound = min(bound, 1.0) if said.loss == "zero_one" else bound
     x = said.row_losses
     if clip is not None:
         cut = _positive("clip", clip)

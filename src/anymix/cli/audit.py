@@ -121,8 +121,7 @@ def audit_file(
     _check_columns(target, said, losses, classes, against)
     check_inputs([table], encoding, mixtures)
     shown = not (quiet or as_json)
-    with in_options(OPTIONS):
-        conditions = _conditions(fail_if or [])
+    conditions = _conditions(fail_if or [])
     if guarantee is None and any(asked.is_guaranteed for asked in conditions):
         guarantee = 0.05
     with steps(shown) as step, in_options(OPTIONS, [table]):
@@ -144,10 +143,14 @@ def audit_file(
         )
         model = list(audits.values())[-1]  # the one that is not only compared with
         failures = [said for asked in conditions if (said := asked.failure(model))]
-    files: dict[str, str | None] = {}
-    if report is not None:
-        files["report"] = write_report(report, audits, f"Audit of {table.name}", None, [])
+    title = f"Audit of {table.name}"
+    files = {} if report is None else {"report": write_report(report, audits, title, None, [])}
     print_result(found, files=files, notes=[], training={}, shown=shown, as_json=as_json)
+    _end(failures)
+
+
+def _end(failures: list[str]) -> None:
+    """One line and exit code 1 if a condition was met."""
     if failures:
         typer.secho(f"failed: {'; '.join(failures)}", fg="red", err=True)
         raise typer.Exit(1)
@@ -159,7 +162,8 @@ def _conditions(texts: list[str]) -> list[Any]:
         return []
     from anymix.auditing.conditions import condition
 
-    return [condition(text) for text in texts]
+    with in_options(OPTIONS):
+        return [condition(text) for text in texts]
 
 
 def _audited(
