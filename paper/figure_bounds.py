@@ -178,7 +178,7 @@ def alarms(axes: Any) -> None:
     axes.axvline(2000, color=INK, linestyle="--", linewidth=1, label="it gets worse")
     axes.axvline(monitor.alarms["all"], color=RADEMACHER, label="alarm")
     axes.set(xlabel="rows", ylabel="loss", ylim=(0, 0.3), title="Watching a model in use")
-    axes.legend(frameon=False, fontsize=8, loc="lower right", ncols=2)
+    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0.14, 1.0))
 
 
 PICTURES: dict[str, tuple[Callable[[Any], None], ...]] = {

@@ -62,6 +62,7 @@ def test_summary_says_the_numbers(found: Audit) -> None:
     for number in (found.pooled_loss, found.agnostic_loss):
         assert f"{number:.4f}" in text
     assert "100% '[red]south'" in text
+    assert "It is largest on '[red]south'" in text
     assert "6 rows in 2 domains" in text
     assert "Bias inside the data" in text
     alone = audit(None, [1.0, 2.0, 4.0]).summary()

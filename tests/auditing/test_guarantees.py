@@ -164,9 +164,11 @@ def test_an_audit_with_a_guarantee_says_the_same() -> None:
     errors = held_out((q > 0.5) != y, D, delta=0.1)
     assert found.guarantees["accuracy"].value == pytest.approx(errors.value)
     text = found.summary()
-    assert f"on every mixture it is at most {alone.value:.4f}" in text
+    assert f"on every mixture the log loss is at most {alone.value:.4f}" in text
     assert f"the accuracy at least {1 - errors.value:.4f}" in text
     assert "Log losses above 3 count as 3" in text
+    assert "It is largest on" in text
+    assert "It is largest on" in ax.audit(y, q, D).summary()
     assert found.to_dict()["guarantees"]["loss"]["value"] == found.guarantees["loss"].value
     assert ax.audit(y, q, D).guarantees == {}
 

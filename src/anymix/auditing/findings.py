@@ -131,8 +131,8 @@ class Audit:
     def tells(self, value: float, ends: Iterable[float], name: str = "loss") -> bool:
         """Whether an interval says something; a guaranteed one may be too wide for that.
 
-        It does if it is at most twice as wide as the number itself is large, or has a width of a
-        quarter of what a loss is at most, or of 1 if that is less.
+        It does if it is at most three times as wide as the number itself is large, or has at most
+        a quarter of the width that losses can have, or of 1 if that is less.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class Audit:
         if self.interval_kinds[name] != "guaranteed":
             return True
         low, high = ends
-        return high - low <= max(2 * value, min(self.loss_bound, 1.0) / 4)
+        return high - low <= max(3 * value, min(self.loss_bound, 1.0) / 4)
 
     def summary(self) -> str:
         """The findings in plain language, a few sentences.
@@ -276,14 +276,14 @@ def _sentences(found: Audit) -> Iterator[str]:
             f"{_told(found, 'agnostic_loss')}, "
             f"reached at {mixture_in_words(found.worst_mixture, names)}."
         )
-    if found.loss == "log" and found.loss_bound < limits(found.kind, "log")[1]:
-        yield f"Log losses above {found.loss_bound:.4g} count as {found.loss_bound:.4g}."
-    if "loss" in found.guarantees:
-        yield _promise(found, found.guarantees["loss"])
         yield (
             f"It is largest on {names[worst]!r} ({short(losses[worst])}) and smallest on "
             f"{names[best]!r} ({short(losses[best])})."
         )
+    if found.loss == "log" and found.loss_bound < limits(found.kind, "log")[1]:
+        yield f"Log losses above {found.loss_bound:.4g} count as {found.loss_bound:.4g}."
+    if "loss" in found.guarantees:
+        yield _promise(found, found.guarantees["loss"])
     yield from few_rows(names, found.sizes)
     if found.n_outside:
         yield f"Rows in no domain, which count nowhere here: {found.n_outside:,}."
@@ -310,5 +310,5 @@ def _promise(found: Audit, promise: Guarantee) -> str:
     also = "" if accuracy is None else f", and the accuracy at least {short(1 - accuracy.value)}"
     return (
         f"Guaranteed with a probability of {1 - promise.delta:.4g}, if no training has seen these "
-        f"rows: on every mixture it is at most {short(promise.value)}{also}."
+        f"rows: on every mixture the {found.loss_title} is at most {short(promise.value)}{also}."
     )
