@@ -61,7 +61,7 @@ def test_finite_is_within_its_error_of_all_signs() -> None:
     [
         ax.Simplex(3),
         ax.Box([0.1] * 3, [0.6] * 3),
-        ax.Hull([LAM, [1 / 3] * 3]),
+        ax.Hull(np.vstack((LAM, np.full(3, 1 / 3)))),
         ax.Chi2Ball([2, 3, 1], 1.4),
         ax.TVBall([1 / 3] * 3, 0.2),
     ],

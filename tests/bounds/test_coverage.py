@@ -136,7 +136,7 @@ def test_generalization_holds_for_every_model_at_once(name: str) -> None:
     truth = NOISE + (1 - 2 * NOISE) * np.abs(GRID[:, None] - THETAS)  # (21, p)
     agnostic = np.array([target.maximize(row) @ row for row in truth])
     for c in (Complexity.finite(21, sizes), Complexity.vc(1, sizes, spread=1.0)):
-        failed, values = 0, []
+        failed, values = 0, list[float]()
         for table in losses[:: 1 if name != "chi2" else 10]:  # balls take longer
             h = int(np.argmax(agnostic - np.max(table, axis=1)))  # what the rows flatter most
             found = (

@@ -124,7 +124,7 @@ def test_state_is_saved_whole_and_goes_on(tmp_path: Path) -> None:
     [
         (lambda: Monitor(0), "delta is 0"),
         (lambda: Monitor(loss_bound=-1), "loss_bound is -1"),
-        (lambda: Monitor(limits=0.1), "limits is 0.1; give"),
+        (lambda: Monitor(limits={}), "limits is {}; give"),
         (lambda: Monitor(limits={"a": 0}), r"limits\['a'\] is 0"),
         (lambda: Monitor(limits={"a": 2.0}), r"limits\['a'\] is 2.0"),
         (lambda: Monitor().update([0.5, 1.5]), "losses has the loss 1.5, outside of"),

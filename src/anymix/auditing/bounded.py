@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.auditing.concentration import betting_each, upper
+from anymix.auditing.concentration import BET, LARGE_BET, betting_each, largest_share, upper
 from anymix.auditing.ways import choose_way, split, spread
 from anymix.mixtures import MixtureSet
 
@@ -45,6 +45,8 @@ class Bounded:
         Whether every loss is 0 or M: then the bounds of a domain are exact.
     disjoint : bool
         Whether no row is in two domains.
+    is_far : bool
+        Whether losses are known to be far below M, as log losses are.
     """
 
     parts: tuple[Array, ...]
@@ -53,6 +55,7 @@ class Bounded:
     method: str
     are_errors: bool
     disjoint: bool
+    is_far: bool = False
 
     @property
     def sizes(self) -> Array:
@@ -64,11 +67,19 @@ class Bounded:
         """L̂_k = Σ wᵢ ℓᵢ, (p,)."""
         return np.array([float(w @ x) for w, x in zip(self.weights, self.parts, strict=True)])
 
+    @property
+    def bet(self) -> float:
+        """The part of δ for bets: most of it for a limit so far off as that of the log loss."""
+        return LARGE_BET if self.is_far else BET
+
     def highest(self, tails: Array) -> Array:
         """Upper bounds of the domains' means, (p,), each too low with probability ≤ tails_k."""
         alike = all(np.ptp(w) <= 1e-12 * w.max() for w in self.weights)
         if alike and self.method == "betting" and not self.are_errors:
-            return betting_each(self.parts, tails, self.most)  # the same, but all at once
+            return betting_each(self.parts, tails, self.most, self.bet)  # the same, but at once
+        if alike and self.method == "betting":
+            wrong = [int(np.sum(x == self.most)) for x in self.parts]
+            return self.most * largest_share(wrong, [len(x) for x in self.parts], tails)
         rows = zip(self.parts, self.weights, tails.tolist(), strict=True)
         return np.array([self._upper(x, w, tail) for x, w, tail in rows])
 
@@ -137,14 +148,12 @@ class Bounded:
         chosen = [k for k, share in enumerate(mixture) if share > 0]
         x = np.concatenate([self.parts[k] for k in chosen])
         w = np.concatenate([mixture[k] * self.weights[k] for k in chosen])
-        return upper(x, tail, self.most, self.method, w / w.sum())
+        return upper(x, tail, self.most, self.method, w / w.sum(), self.bet)
 
     def _upper(self, x: Array, w: Array, tail: float) -> float:
         exact = self.are_errors and self.method == "betting" and np.ptp(w) <= 1e-12 * w.max()
-        return upper(x, tail, self.most, "clopper_pearson" if exact else self.method, w)
+        return upper(x, tail, self.most, "clopper_pearson" if exact else self.method, w, self.bet)
 
     def _mirrored(self) -> Bounded:
         """The same of M − ℓ, whose upper bounds are the lower bounds of ℓ."""
-        parts = tuple(self.most - x for x in self.parts)
-        rest = (self.weights, self.most, self.method, self.are_errors, self.disjoint)
-        return Bounded(parts, *rest)
+        return replace(self, parts=tuple(self.most - x for x in self.parts))

@@ -26,17 +26,24 @@ __all__ = [
     "betting_each",
     "clopper_pearson",
     "hoeffding",
+    "largest_share",
     "least_share",
     "upper",
 ]
 
 METHODS = ("betting", "bernstein", "hoeffding", "clopper_pearson")
 BET = 0.3  # the part of the tail that the bets may use; the rest is for the binomial tail
+LARGE_BET = 0.9  # that for losses far below their limit, where bets always win, such as log losses
 STEPS = 45  # halvings: an error of 2⁻⁴⁵
 
 
 def upper(
-    x: Array, tail: float, most: float, method: str = "betting", weights: Array | None = None
+    x: Array,
+    tail: float,
+    most: float,
+    method: str = "betting",
+    weights: Array | None = None,
+    bet: float = BET,
 ) -> float:
     """An upper bound on Σ wᵢ E xᵢ that is below it with probability ≤ tail, by the method named.
 
@@ -52,6 +59,8 @@ def upper(
         Which bound.
     weights : ndarray of shape (n,) or None
         The wᵢ ≥ 0, which add up to 1; None is 1/n for each.
+    bet : float
+        The part of the tail that bets may use, of "betting".
 
     Returns
     -------
@@ -68,7 +77,7 @@ def upper(
     if method == "hoeffding":
         return hoeffding(x, tail, most, weights)
     if method == "betting":
-        return betting(x, tail, most, weights)
+        return betting(x, tail, most, weights, bet)
     if weights is not None:
         found = f"is {method!r}, which is for rows that all weigh the same"
         raise InputError("method", found, "say 'betting' or 'hoeffding'")
@@ -157,11 +166,37 @@ def clopper_pearson(x: Array, tail: float, most: float = 1.0) -> float:
     if len(other):
         found = f"has the loss {other[0]:.4g}, which is neither 0 nor {most:g}"
         raise InputError("losses", found, "say method='betting', which is for all losses")
-    n, k = len(x), int(np.sum(x == most))
-    return most * (float(betaincinv(k + 1, n - k, 1 - tail)) if k < n else 1.0)
+    return most * float(largest_share(int(np.sum(x == most)), len(x), tail))
 
 
-def betting(x: Array, tail: float, most: float, weights: Array | None = None) -> float:
+def largest_share(k: ArrayLike, n: ArrayLike, tail: ArrayLike) -> Array:
+    """The largest p with P(Bin(n, p) ≤ k) ≥ tail, for many k and n at once.
+
+    Parameters
+    ----------
+    k : array-like of int
+        How often it happened.
+    n : array-like of int
+        In how many rows.
+    tail : array-like
+        How often each bound may be too low.
+
+    Returns
+    -------
+    ndarray
+
+    Examples
+    --------
+    >>> largest_share([0, 2], 2, 0.25)
+    array([0.5, 1. ])
+    """
+    k, n = np.asarray(k), np.asarray(n)
+    return np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 1 - np.asarray(tail)), 1.0)
+
+
+def betting(
+    x: Array, tail: float, most: float, weights: Array | None = None, bet: float = BET
+) -> float:
     """The smaller of two bounds: bets against each mean at 0.3 tail, a binomial at 0.7 tail.
 
     The bets (`lowest_mean`) win where the numbers have little spread, as most losses do. Where they
@@ -178,6 +213,8 @@ def betting(x: Array, tail: float, most: float, weights: Array | None = None) ->
         M, what no number can be above.
     weights : ndarray of shape (n,) or None
         The wᵢ, which add up to 1.
+    bet : float
+        The part of the tail for the bets, 0.3.
 
     Returns
     -------
@@ -189,13 +226,14 @@ def betting(x: Array, tail: float, most: float, weights: Array | None = None) ->
     0.6729
     """
     room = most - x
-    bets = (
-        most - lowest_mean(room, BET * tail) if weights is None else _bets(x, tail, most, weights)
-    )
-    return max(min(bets, _binomial(room, (1 - BET) * tail, most, weights)), _average(x, weights))
+    if weights is None:
+        bets = most - lowest_mean(room, bet * tail)
+    else:
+        bets = _bets(x, bet * tail, most, weights)
+    return max(min(bets, _binomial(room, (1 - bet) * tail, most, weights)), _average(x, weights))
 
 
-def betting_each(parts: Sequence[Array], tails: Array, most: float) -> Array:
+def betting_each(parts: Sequence[Array], tails: Array, most: float, bet: float = BET) -> Array:
     """`betting` of each part, all at once; those with the same number of rows together.
 
     Parameters
@@ -206,6 +244,8 @@ def betting_each(parts: Sequence[Array], tails: Array, most: float) -> Array:
         How often each bound may be too low.
     most : float
         M, what no number can be above.
+    bet : float
+        The part of the tail for the bets.
 
     Returns
     -------
@@ -218,12 +258,12 @@ def betting_each(parts: Sequence[Array], tails: Array, most: float) -> Array:
     """
     sizes = np.array([len(x) for x in parts])
     averages = np.array([float(np.mean(x)) for x in parts])
-    shares = least_share(sizes * (1 - averages / most), sizes, (1 - BET) * tails)
+    shares = least_share(sizes * (1 - averages / most), sizes, (1 - bet) * tails)
     high = most * (1 - shares)
     for n in np.unique(sizes):
         these = np.flatnonzero(sizes == n)
         room = most - np.array([parts[k] for k in these.tolist()])  # (parts, n)
-        high[these] = np.minimum(high[these], most - lowest_means(room, BET * tails[these]))
+        high[these] = np.minimum(high[these], most - lowest_means(room, bet * tails[these]))
     return np.asarray(np.maximum(high, averages))
 
 
@@ -236,8 +276,8 @@ def _bets(x: Array, tail: float, most: float, weights: Array) -> float:
     """
     v = len(x) * weights
     top = most * float(v.max())
-    first = most - lowest_mean(v * (most - x), BET * tail / 2)
-    return min(first, top - lowest_mean(top - v * x, BET * tail / 2))
+    first = most - lowest_mean(v * (most - x), tail / 2)
+    return min(first, top - lowest_mean(top - v * x, tail / 2))
 
 
 def _binomial(room: Array, tail: float, most: float, weights: Array | None) -> float:

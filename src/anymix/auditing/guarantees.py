@@ -270,6 +270,7 @@ def guaranteed(
         most=most,
         method=method,
         are_errors=title == LOSS_TITLES["zero_one"],
+        is_far=title == LOSS_TITLES["log"],  # neither cut nor given a bound
         disjoint=len(np.unique(np.concatenate(list(parts.values()))))
         == sum(map(len, parts.values())),
     )

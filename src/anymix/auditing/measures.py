@@ -192,7 +192,8 @@ class KnownLoss:
         """The losses of each domain, of which bounds for all mixtures are known."""
         losses = tuple(self.losses[rows] for rows in parts)
         weights = tuple(np.full(len(rows), 1 / len(rows)) for rows in parts)
-        return Bounded(losses, weights, self.most, "betting", self.are_errors, disjoint)
+        far = self.most >= -math.log(FLOOR)  # the limit of log losses, if no other was given
+        return Bounded(losses, weights, self.most, "betting", self.are_errors, disjoint, far)
 
 
 @dataclass(frozen=True, eq=False)

@@ -117,8 +117,7 @@ def audit_file(
     - anymix audit preds.csv -t y -p label -d sex --fail-if 'guaranteed worst accuracy < 0.7'
     """
     check_outputs({"--report": report}, [table, Path(mixtures)])
-    said = prediction or []
-    _check_columns(target, said, losses, classes, against)
+    _check_columns(target, said := prediction or [], losses, classes, against)
     check_inputs([table], encoding, mixtures)
     shown = not (quiet or as_json)
     conditions = _conditions(fail_if or [])
@@ -143,8 +142,9 @@ def audit_file(
         )
         model = list(audits.values())[-1]  # the one that is not only compared with
         failures = [said for asked in conditions if (said := asked.failure(model))]
-    title = f"Audit of {table.name}"
-    files = {} if report is None else {"report": write_report(report, audits, title, None, [])}
+    files: dict[str, str | None] = {}
+    if report is not None:
+        files["report"] = write_report(report, audits, f"Audit of {table.name}", None, [])
     print_result(found, files=files, notes=[], training={}, shown=shown, as_json=as_json)
     _end(failures)
 
