@@ -283,15 +283,19 @@ def _bets(x: Array, tail: float, most: float, weights: Array) -> float:
 def _binomial(room: Array, tail: float, most: float, weights: Array | None) -> float:
     """M less a lower bound on Σ wᵢ E roomᵢ, by `least_share`.
 
-    The terms wᵢ roomᵢ/M, divided by the largest weight, are in [0, 1]. Hoeffding's bound is of the
-    tail of the same sum, so the better of the two costs nothing.
+    Divided by the largest weight, the terms wᵢ roomᵢ/M are in [0, 1], and so are 1 − wᵢ xᵢ/M.
+    Both sums, and Hoeffding's bound, are about the tail of the same Σ wᵢ xᵢ: the best of the three
+    costs nothing.
     """
     n = len(room)
     if weights is None:
         return most * (1 - float(least_share(room.sum() / most, n, tail)))
-    largest = float(weights.max())
-    share = float(least_share(float(weights @ room) / (most * largest), n, tail))
-    return min(most * (1 - n * largest * share), hoeffding(most - room, tail, most, weights))
+    w = weights / weights.max()
+    sums = np.array([w @ room, n * most - w @ (most - room)]) / most
+    first, second = n * float(weights.max()) * least_share(sums, n, tail)
+    top = n * float(weights.max())
+    plain = hoeffding(most - room, tail, most, weights)
+    return min(most * (1 - first), most * (top - second), plain)
 
 
 def least_share(total: ArrayLike, n: ArrayLike, tail: ArrayLike) -> Array:

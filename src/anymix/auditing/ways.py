@@ -11,10 +11,13 @@ alone: a choice that saw the losses would have to pay for it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anymix.auditing.concentration import BET
 from anymix.mixtures import MixtureSet
 
 Array = NDArray[np.float64]
@@ -25,6 +28,7 @@ MOST_CORNERS = 64  # beyond it the bound of every corner takes too long
 EVEN = 0.6  # the part of δ that every domain gets an equal share of, whatever its size
 LARGE = 0.02  # with more than this for each domain, an equal share for all: little is to be gained
 ROUNDS = 40
+USUAL = 0.2  # the standard deviation of a usual loss, for M = 1
 
 
 def split(sizes: Array, target: MixtureSet, delta: float) -> Array:
@@ -72,7 +76,10 @@ def spread(target: MixtureSet) -> float:
 
 
 def choose_way(sizes: Array, target: MixtureSet, delta: float, *, disjoint: bool) -> str:
-    """The way that would be narrowest if the losses of all rows had the same spread.
+    """The way that would be narrowest by Bernstein's inequality, if all losses had a usual spread.
+
+    Corners and centre are taken only where Hoeffding's inequality alone makes them narrower than
+    the union of all domains at δ/p each: so no value is above that one.
 
     Parameters
     ----------
@@ -99,16 +106,62 @@ def choose_way(sizes: Array, target: MixtureSet, delta: float, *, disjoint: bool
     corners
     center
     """
-    ends = np.sqrt(np.log(1 / split(sizes, target, delta)) / sizes)
-    widths = {"union": float(target.maximize(ends) @ ends)}
     if not disjoint:
         return "union"
-    corners, c, p = target.corners, target.center, len(sizes)
-    if corners is not None and len(corners) <= MOST_CORNERS:
-        log = math.log(len(corners) / delta)
-        widths["corners"] = math.sqrt(log * float(np.max(corners**2 @ (1 / sizes))))
-    if c.min() > 0:
-        middle = math.sqrt(math.log(2 / delta) * float(c**2 @ (1 / sizes)))
-        off = math.sqrt(math.log(4 * p / delta) * float(c @ (1 / sizes)))
-        widths["center"] = middle + spread(target) * off
-    return min(widths, key=lambda way: widths[way])
+    ways = {"union": _union, "corners": _at_corners, "center": _around_center}
+    safe = [way for way in ways if way == "union" or _is_safe(way, sizes, target, delta)]
+    return min(safe, key=lambda way: ways[way](_bernstein, sizes, target, delta))
+
+
+def _is_safe(way: str, sizes: Array, target: MixtureSet, delta: float) -> bool:
+    """Whether the way is below Σ λ_k √(log(p/δ)/(2 m_k)), by Hoeffding's inequality alone."""
+    even = np.sqrt(math.log(len(sizes) / delta) / (2 * sizes))
+    if way == "center":
+        least = float(target.maximize(-even) @ even)
+        return _around_center(_hoeffding, sizes, target, delta) <= least
+    corners = target.corners
+    if corners is None or len(corners) > MOST_CORNERS:
+        return False
+    log = math.log(len(corners) / delta)
+    return bool(np.all(_hoeffding(corners**2 @ (1 / sizes), 0.0, log) <= corners @ even))
+
+
+# Widths -----------------------------------------------------------------------------------------
+
+Width = Callable[[Array | float, Array | float, Array | float], Any]
+
+
+def _hoeffding(squares: Any, largest: Any, log: Any) -> Any:
+    """√(½ Σ w² log), for M = 1 and rows that weigh w."""
+    return np.sqrt((log - math.log(1 - BET)) * squares / 2)
+
+
+def _bernstein(squares: Any, largest: Any, log: Any) -> Any:
+    """σ √(2 Σ w² log) + w_max log/3 for a usual σ."""
+    log = log - math.log(BET)
+    return USUAL * np.sqrt(2 * log * squares) + largest * log / 3
+
+
+def _union(width: Width, sizes: Array, target: MixtureSet, delta: float) -> float:
+    """max_Λ Σ λ_k width_k."""
+    ends = width(1 / sizes, 1 / sizes, np.log(1 / split(sizes, target, delta)))
+    return float(target.maximize(ends) @ ends)
+
+
+def _at_corners(width: Width, sizes: Array, target: MixtureSet, delta: float) -> float:
+    """The largest width of a corner at δ/N; two games are played where rows weigh differently."""
+    corners = target.corners
+    if corners is None or len(corners) > MOST_CORNERS:
+        return math.inf
+    log = math.log(2 * len(corners) / delta)
+    return float(np.max(width(corners**2 @ (1 / sizes), np.max(corners / sizes, axis=1), log)))
+
+
+def _around_center(width: Width, sizes: Array, target: MixtureSet, delta: float) -> float:
+    """The width of the centre at δ/2, and ρ times how far all domains may be off at δ/2."""
+    c, p = target.center, len(sizes)
+    if c.min() <= 0:
+        return math.inf
+    middle = width(float(c**2 @ (1 / sizes)), float(np.max(c / sizes)), math.log(4 / delta))
+    off = width(1 / sizes, 1 / sizes, math.log(4 * p / delta))
+    return float(middle + spread(target) * math.sqrt(c @ off**2))
