@@ -292,10 +292,10 @@ def _binomial(room: Array, tail: float, most: float, weights: Array | None) -> f
         return most * (1 - float(least_share(room.sum() / most, n, tail)))
     w = weights / weights.max()
     sums = np.array([w @ room, n * most - w @ (most - room)]) / most
-    first, second = n * float(weights.max()) * least_share(sums, n, tail)
     top = n * float(weights.max())
+    first, second = (top * least_share(sums, n, tail)).tolist()
     plain = hoeffding(most - room, tail, most, weights)
-    return min(most * (1 - first), most * (top - second), plain)
+    return float(min(most * (1 - first), most * (top - second), plain))
 
 
 def least_share(total: ArrayLike, n: ArrayLike, tail: ArrayLike) -> Array:
