@@ -59,9 +59,10 @@ def test_tables_show_names_as_they_are(found: Audit) -> None:
 
 def test_summary_says_the_numbers(found: Audit) -> None:
     text = found.summary()
-    for number in (found.pooled_loss, found.agnostic_loss, *found.agnostic_interval):
+    for number in (found.pooled_loss, found.agnostic_loss):
         assert f"{number:.4f}" in text
     assert "100% '[red]south'" in text
+    assert "It is largest on '[red]south'" in text
     assert "6 rows in 2 domains" in text
     assert "Bias inside the data" in text
     alone = audit(None, [1.0, 2.0, 4.0]).summary()
@@ -82,13 +83,35 @@ def test_the_kind_of_every_interval_is_said() -> None:
         assert kinds["agnostic_loss"] == of_worst
         assert {kinds[m] for m in found.metrics} <= {"exact", "approximate"}
         assert found.to_dict()["interval_kinds"] == kinds
-        assert f"rows as they are (95% interval ({of_loss}) " in found.summary()
-        assert f"(95% interval ({of_worst}) " in found.summary()
+        once = of_loss != "guaranteed"
+        assert (f"rows as they are (95% interval ({of_loss}) " in found.summary()) == once
+        assert (f"(95% interval ({of_worst}) " in found.summary()) == once
         assert f"95% interval ({of_worst})" in shown(found)  # the least sure one of the column
     alone = audit(y, [1, 0, 1, 0])
     assert alone.interval_kinds["agnostic_loss"] == "exact"
     assert alone.agnostic_interval == tuple(alone.intervals[0])
     assert compare(alone, alone).to_dict()["difference_kind"] == "guaranteed"
+
+
+def test_a_guaranteed_interval_is_told_once_and_where_it_says_something() -> None:
+    r = np.random.default_rng(0)
+    q, d = r.uniform(0.05, 0.95, 4000), np.arange(4000) % 2
+    y = (r.random(4000) < q).astype(int)
+    many, few = audit(y, q, d), audit(y[:40], q[:40], d[:40])
+    low, high = many.agnostic_interval
+    assert many.summary().count("95% interval") == 1
+    assert f"{low:.4f} to {high:.4f}" in many.summary()
+    assert "too wide" not in shown(many)
+    assert few.agnostic_interval[1] > 3  # of 20 rows each, as they may be as bad as 36
+    assert "95% interval" not in few.summary()
+    assert "too few rows for an interval that says something" in few.summary()
+    assert shown(few).count("too wide") == 4  # two domains, all rows, the worst mixture
+    assert few.to_dict()["agnostic_interval"] == list(few.agnostic_interval)  # for machines
+    pair = compare(few, few).summary() + compare(many, many).summary()
+    assert f"{few.agnostic_interval[1]:.4f}" not in pair
+    assert f"{high:.4f}" in pair
+    errors = audit(y[:6], np.ones(6, int), [0] * 6)
+    assert errors.tells(0.0, (0.0, 1.0))  # exact ones are always told
 
 
 @pytest.mark.parametrize(("unit", "said"), [(1.0, "2.5000"), (1e-8, "2.5e-08"), (1e9, "2.5e+09")])

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, ndtri
 
-from anymix.auditing.measures import Loss
+from anymix.auditing.measures import KnownLoss, UnboundedLoss
+from anymix.auditing.ways import spread
 from anymix.mixtures import MixtureSet
 
 Array = NDArray[np.float64]
@@ -20,7 +21,7 @@ ONE_MIXTURE = 1e-5  # a set Λ with √χ²(λ‖center) below it is taken for t
 
 
 def agnostic_interval(
-    loss: Loss,
+    loss: KnownLoss | UnboundedLoss,
     parts: list[Rows],
     target: MixtureSet,
     losses: Array,
@@ -29,6 +30,8 @@ def agnostic_interval(
     disjoint: bool,
 ) -> tuple[tuple[float, float], str]:
     """An interval of max_{λ∈Λ} ⟨λ, L⟩ and its kind; α = 1 − confidence is the chance to miss.
+
+    Where the loss has a known limit, both ends are those of `held_out` at α/2 each. Otherwise:
 
     - Λ is one mixture c: the interval of ⟨c, L⟩, a weighted mean of all rows.
     - Any Λ: with probability 1 − α all L_k are inside their intervals [l_k, u_k] at level 1 − α/p,
@@ -40,7 +43,7 @@ def agnostic_interval(
 
     Parameters
     ----------
-    loss : Loss
+    loss : KnownLoss or UnboundedLoss
         How to measure rows.
     parts : list of ndarray
         The rows of each domain.
@@ -65,57 +68,48 @@ def agnostic_interval(
     >>> errors = loss_measure("labels", "zero_one", np.array([1.0, 0.0, 0.0]), np.arange(3))
     >>> parts, losses = [np.array([0]), np.array([1, 2])], np.array([1.0, 0.0])
     >>> agnostic_interval(errors, parts, Simplex(2), losses, 0.95, disjoint=True)
-    ((0.0125, 1.0), 'guaranteed')
+    ((0.0174, 1.0), 'guaranteed')
     """
-    sizes = np.array([len(rows) for rows in parts])
     center, alpha = target.center, 1 - confidence
-    spread = math.sqrt(max(target.skewness(np.maximum(center, 1e-12)) - 1, 0.0))
-    if spread <= ONE_MIXTURE and center.max() >= 1 - 1e-9:  # of a single domain
+    ρ = spread(target)
+    if ρ <= ONE_MIXTURE and center.max() >= 1 - 1e-9:  # of a single domain
         return loss.of(parts[int(np.argmax(center))], confidence)[1:], loss.kind
-    kind = "guaranteed" if loss.kind == "exact" else loss.kind
-    if spread <= ONE_MIXTURE and disjoint:
-        return loss.mixed(parts, center, confidence)[1:], kind
-    if disjoint and center.min() > 0 and _is_narrow(target, spread, sizes, kind, alpha):
-        return _around_center(loss, parts, target, losses, spread, alpha), kind
+    if isinstance(loss, KnownLoss):
+        sides = loss.in_domains(parts, disjoint=disjoint).agnostic(target, alpha / 2)
+        return (sides.low, sides.high), "guaranteed"
+    if ρ <= ONE_MIXTURE and disjoint:
+        return loss.mixed(parts, center, confidence)[1:], loss.kind
+    sizes = np.array([len(rows) for rows in parts])
+    if disjoint and center.min() > 0 and _is_narrow(target, ρ, sizes, alpha):
+        return _around_center(loss, parts, target, losses, ρ, alpha), loss.kind
     low, high = loss.ends(parts, 1 - alpha / len(parts)).T
-    return (worst_case(target, low), worst_case(target, high)), kind
+    return (worst_case(target, low), worst_case(target, high)), loss.kind
 
 
-def _is_narrow(
-    target: MixtureSet, spread: float, sizes: NDArray[np.int64], kind: str, alpha: float
-) -> bool:
+def _is_narrow(target: MixtureSet, ρ: float, sizes: NDArray[np.int64], alpha: float) -> bool:
     """Whether `_around_center` would be the shorter one if all losses were normal and alike."""
     c, p, variances = target.center, len(sizes), 1 / sizes
-    z, z_each, z_all = (float(ndtri(1 - alpha / tails)) for tails in (4, 4 * p, 2 * p))
-    off = math.sqrt(chdtri(p, alpha / 2) / p) if kind == "approximate" else z_each
-    around = z * math.sqrt(c**2 @ variances) + spread * off * math.sqrt(c @ variances)
+    z, z_all = (float(ndtri(1 - alpha / tails)) for tails in (4, 2 * p))
+    off = math.sqrt(chdtri(p, alpha / 2) / p)
+    around = z * math.sqrt(c**2 @ variances) + ρ * off * math.sqrt(c @ variances)
     ends = np.sqrt(variances)
     return around < z_all * float(target.maximize(ends) @ ends)
 
 
 def _around_center(
-    loss: Loss,
+    loss: UnboundedLoss,
     parts: list[Rows],
     target: MixtureSet,
     losses: Array,
-    spread: float,
+    ρ: float,
     alpha: float,
 ) -> tuple[float, float]:
-    """An interval of max_Λ ⟨λ, L⟩ from that of ⟨c, L⟩, c the center, and how far λ is from c.
-
-    With D = L − L̂, ⟨λ, L⟩ = ⟨c, L⟩ + ⟨λ − c, L̂⟩ + ⟨λ − c, D⟩, and by Cauchy and Schwarz
-
-        |⟨λ − c, D⟩| ≤ √(Σ (λ_k − c_k)²/c_k) √(Σ c_k D_k²) ≤ ρ √(Σ c_k D_k²),
-
-    ρ = `spread`, ρ² = max_Λ χ²(λ‖c). The interval of ⟨c, L⟩ and the bound of the last root fail
-    with probability α/2 each. Also c ∈ Λ: the maximum is at least ⟨c, L⟩.
-    """
+    """As `Bounded` does it, with approximate bounds of ⟨c, L⟩ and √(Σ c_k D_k²), D = L − L̂."""
     c = target.center
     middle = loss.mixed(parts, c, 1 - alpha / 2)
     shift = float((target.maximize(losses) - c) @ losses)
-    reach = spread * loss.distance(parts, c, 1 - alpha / 2)
-    low, high = middle.low + max(0.0, shift - reach), middle.high + shift + reach
-    return low, min(high, loss.most)
+    reach = ρ * loss.distance(parts, c, 1 - alpha / 2)
+    return middle.low + max(0.0, shift - reach), middle.high + shift + reach
 
 
 def worst_case(target: MixtureSet, ends: Array) -> float:

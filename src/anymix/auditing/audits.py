@@ -3,14 +3,15 @@
     L_k = mean loss on domain k,    agnostic loss = max_{λ∈Λ} Σ_k λ_k L_k
 
 Every number comes with a confidence interval of `intervals`, and `interval_kinds` says what it is
-worth: "exact" for accuracy and 0-1 loss, which are shares; "guaranteed" for log loss, which has a
-largest value; "approximate" for squared and absolute error and other losses, RMSE (by its root),
-AUC and calibration error. Each interval is about one domain alone; only `agnostic_interval` is
-about all of them at once.
+worth: "exact" for accuracy and 0-1 loss, which are shares; "guaranteed" for log loss and for all
+losses with a known bound; "approximate" for squared and absolute error and other losses, RMSE (by
+its root), AUC and calibration error. Each interval is about one domain alone; only
+`agnostic_interval` is about all of them at once.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,20 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.auditing.agnostic import agnostic_interval
 from anymix.auditing.domains import count, rows_by_domain
 from anymix.auditing.findings import Audit
-from anymix.auditing.measures import Measure, loss_measure
-from anymix.auditing.predictions import read_predictions
+from anymix.auditing.guarantees import Guarantee, bounded_losses, guaranteed, probability
+from anymix.auditing.measures import (
+    KnownLoss,
+    Measure,
+    Share,
+    UnboundedLoss,
+    limits,
+    loss_measure,
+)
+from anymix.auditing.predictions import Predictions, read_predictions
+from anymix.auditing.titles import LOSS_TITLES
 from anymix.errors import InputError, finite_number
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.choosing import Mixtures, target_over
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -41,6 +51,8 @@ def audit(
     mixtures: Mixtures = None,
     classes: ArrayLike | None = None,
     confidence: float = 0.95,
+    loss_bound: float | None = None,
+    guarantee: float | None = None,
 ) -> Audit:
     """max_{λ∈Λ} Σ_k λ_k L_k of a model's predictions, with all the domains' losses and metrics.
 
@@ -77,6 +89,12 @@ def audit(
         None is those of y_true, sorted, or 0, …, K − 1 if it has a 0 and none beyond.
     confidence : float
         Level of the intervals, see `anymix.auditing.intervals`.
+    loss_bound : float or None
+        What no loss is above, if you know that; none is below 0 then. It makes the intervals of
+        all losses guaranteed. Log losses above it are cut, as probabilities are at 2e-16.
+    guarantee : float or None
+        δ: `guarantees` then says what holds for every mixture in Λ at once with probability 1 − δ,
+        see `bounds.held_out`. None is no such statement.
 
     Returns
     -------
@@ -96,19 +114,17 @@ def audit(
     """
     confidence, n = _level(confidence), _n_predicted(y_pred)
     parts, n_empty_cells = rows_by_domain(domains, sensitive_features, n)
-    rows = list(parts.values())
-    sizes = np.array([len(part) for part in rows])
-    target = _target(mixtures, sizes)
+    rows, sizes = list(parts.values()), np.array([len(part) for part in parts.values()])
+    target = target_over(mixtures, sizes)
     pooled = np.unique(np.concatenate(rows))
-    said = read_predictions(y_true, y_pred, loss, classes, pooled)
-    losses = loss_measure(said.kind, said.loss, said.row_losses, pooled)
+    read = read_predictions(y_true, y_pred, loss, classes, pooled)
+    said, losses, most = _within(read, pooled, loss_bound)
     total = losses.of(pooled, confidence)
     domain_losses, intervals = _of_domains(losses, rows, confidence)
     metrics = {name: _of_domains(m, rows, confidence) for name, m in said.measures.items()}
     worst_interval, worst_kind = agnostic_interval(
         losses, rows, target, domain_losses, confidence, disjoint=sizes.sum() == len(pooled)
     )
-    kinds = {"loss": losses.kind, "pooled_loss": losses.kind, "agnostic_loss": worst_kind}
     return Audit(
         domain_names=tuple(parts),
         sizes=sizes,
@@ -127,10 +143,58 @@ def audit(
         worst_mixture=target.maximize(domain_losses),
         agnostic_interval=worst_interval,
         confidence=confidence,
-        interval_kinds=kinds | {name: m.kind for name, m in said.measures.items()},
+        interval_kinds=_kinds(losses.kind, worst_kind, said),
         n_empty_cells=n_empty_cells,
         n_outside=n - len(pooled),
+        loss_bound=most,
+        guarantees=_guarantees(said, parts, target, guarantee, most),
     )
+
+
+def _within(
+    said: Predictions, pooled: Rows, loss_bound: float | None
+) -> tuple[Predictions, KnownLoss | UnboundedLoss, float]:
+    """The losses as predicted, as they are measured, and what none of them can be above."""
+    most = limits(said.kind, said.loss)[1]
+    if loss_bound is not None:
+        cut = loss_bound if said.loss == "log" else None
+        x, most, _ = bounded_losses(said, loss_bound, cut)
+        said = said._replace(row_losses=x)
+    known = None if loss_bound is None else most
+    return said, loss_measure(said.kind, said.loss, said.row_losses, pooled, known), most
+
+
+def _kinds(of_losses: str, of_worst: str, said: Predictions) -> dict[str, str]:
+    """What every interval is worth."""
+    kinds = {"loss": of_losses, "pooled_loss": of_losses, "agnostic_loss": of_worst}
+    return kinds | {name: measure.kind for name, measure in said.measures.items()}
+
+
+def _guarantees(
+    said: Predictions,
+    parts: dict[Any, Rows],
+    target: MixtureSet,
+    delta: float | None,
+    most: float,
+) -> dict[str, Guarantee]:
+    """What can be promised of the loss, and of the accuracy by its errors."""
+    if delta is None:
+        return {}
+    delta = probability("guarantee", delta)
+    title = LOSS_TITLES.get(said.loss, said.loss)
+    if most < limits(said.kind, said.loss)[1] < math.inf:
+        title = f"{title} cut at {most:.4g}"
+    if most == math.inf:
+        unknown = f"is None, and the {title} has no largest value, without which none is guaranteed"
+        raise InputError("loss_bound", unknown, "give the largest loss that a row can have")
+    found = {"loss": guaranteed(said.row_losses, parts, target, delta, most, title)}
+    accuracy = said.measures.get("accuracy")
+    if isinstance(accuracy, Share):
+        errors = (~accuracy.hits).astype(np.float64)
+        same = said.loss == "zero_one"
+        of_errors = (errors, parts, target, delta, 1.0, LOSS_TITLES["zero_one"])
+        found["accuracy"] = found["loss"] if same else guaranteed(*of_errors)
+    return found
 
 
 def _level(confidence: Any) -> float:
@@ -149,13 +213,3 @@ def _of_domains(measure: Measure, parts: list[Rows], confidence: float) -> tuple
     """The number of every domain, (p,), and its interval, (p, 2)."""
     found = np.array(measure.of_each(parts, confidence))
     return found[:, 0], found[:, 1:]
-
-
-def _target(mixtures: Mixtures, sizes: NDArray[np.int64]) -> MixtureSet:
-    """Λ over as many domains as there are."""
-    target = target_mixtures(mixtures, None, sizes.astype(np.float64))
-    p = len(sizes)
-    if target.n_domains != p:
-        found = f"is {target!r}, over {target.n_domains} domains, but the rows have {p}"
-        raise InputError("mixtures", found, f"give a set over {p}, or a function of the sizes")
-    return target

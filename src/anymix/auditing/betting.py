@@ -17,7 +17,7 @@ from anymix.auditing.roots import crossing
 
 Array = NDArray[np.float64]
 
-__all__ = ["lowest_mean", "lowest_means"]
+__all__ = ["lowest_mean", "lowest_means", "lowest_ratio"]
 
 BINS = 1024  # more rows than twice this are summed up in bins
 AT_ONCE = 2**18  # numbers of many short columns that are worked on together
@@ -55,11 +55,44 @@ def lowest_mean(y: Array, tail: float) -> float:
     >>> round(lowest_mean(np.array([1.0, 2.0, 3.0, 2.0] * 25), 0.025), 2)
     1.8
     """
-    n, average = len(y), float(np.mean(y))
+    average = float(np.mean(y))
     if average <= 0:
         return 0.0
     values, counts = _in_bins(y / average)
-    b, w = _bets(n)
+    return average * lowest_ratio(values, counts, *_bets(len(y)), tail)
+
+
+def lowest_ratio(values: Array, counts: Array, b: Array, w: Array, tail: float) -> float:
+    """The bound of `lowest_mean` for y/ȳ, from how often each of its values occurs.
+
+    If the bets b and their weights w do not depend on the number of rows, the bounds after 1, 2, …
+    rows hold all at once: W is then a martingale, and Ville's inequality takes Markov's place.
+
+    Parameters
+    ----------
+    values : ndarray of shape (m,)
+        The values of y/ȳ, ≥ 0, of mean 1.
+    counts : ndarray of shape (m,)
+        How often each occurs, > 0; n in all.
+    b : ndarray of shape (j,)
+        The shares that are bet, 1 ≥ b > 0, the smallest one last.
+    w : ndarray of shape (j,)
+        Their weights, which add up to 1.
+    tail : float
+        How often the bound may be too high.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> round(lowest_ratio(one, one, one, one, 0.025), 12)
+    0.025
+    """
+    n = float(counts.sum())
     bets, lost = np.multiply.outer(b, values), b[:, None]
 
     def log_wealth(s: float) -> float:
@@ -69,14 +102,13 @@ def lowest_mean(y: Array, tail: float) -> float:
         return top + math.log(float(w @ np.exp(growth - top)) * tail)
 
     # here the largest y alone makes the least bet rich enough, even if all others are 0
-    rich = w[-1] * b[-1] * (1 - b[-1]) ** (n - 1) * float(values.max())
-    start = math.log(tail) + math.log(rich) - 1
+    rich = math.log(w[-1] * b[-1] * float(values.max())) - 1
+    start = math.log(tail) + rich + (n - 1) * (math.log1p(-b[-1]) if n > 1 else 0.0)
     with np.errstate(divide="ignore"):  # the bet b = 1 loses all where y = 0
-        s = crossing(log_wealth, start, 0.0)
-    return average * math.exp(s)
+        return math.exp(crossing(log_wealth, start, 0.0))
 
 
-def lowest_means(y: Array, tail: float) -> Array:
+def lowest_means(y: Array, tail: float | Array) -> Array:
     """`lowest_mean` of each row of y, all at once: for many short ones that is far quicker.
 
     In s = log(ν/average) the wealth log W is convex and falls, so Newton's steps from the left
@@ -86,7 +118,7 @@ def lowest_means(y: Array, tail: float) -> Array:
     ----------
     y : ndarray of shape (m, n)
         Numbers ≥ 0.
-    tail : float
+    tail : float or ndarray of shape (m,)
         How often each bound may be too high, such as 0.025.
 
     Returns
@@ -99,24 +131,25 @@ def lowest_means(y: Array, tail: float) -> Array:
     array([0.1, 0. , 0.2])
     """
     m, n = y.shape
+    tails = np.broadcast_to(np.asarray(tail, dtype=np.float64), (m,))
     if n > 2 * BINS:
-        return np.array([lowest_mean(row, tail) for row in y])
+        return np.array([lowest_mean(row, t) for row, t in zip(y, tails.tolist(), strict=True)])
     b, w = _bets(n)
     average = y.mean(axis=1)
     s = np.full(m, -math.inf)
     todo = np.flatnonzero(average > 0)
     for some in np.array_split(todo, 1 + todo.size * len(b) * n // AT_ONCE):
-        s[some] = _roots(y[some] / average[some, None], b, w, tail)
+        s[some] = _roots(y[some] / average[some, None], b, w, tails[some])
     return np.asarray(average * np.exp(s))
 
 
-def _roots(values: Array, b: Array, w: Array, tail: float) -> Array:
+def _roots(values: Array, b: Array, w: Array, tail: Array) -> Array:
     """The s with W tail = 1 for each row of values, (m,), by Newton's method."""
     rich = w[-1] * b[-1] * (1 - b[-1]) ** (values.shape[1] - 1) * values.max(axis=1)
     s = np.asarray(np.log(tail * rich) - 1)
     moving = np.arange(len(s))
     for _ in range(100):
-        step = _newton_step(s[moving], values[moving], b, w, tail)
+        step = _newton_step(s[moving], values[moving], b, w, tail[moving])
         s[moving] += step
         moving = moving[step > 1e-13]
         if not moving.size:
@@ -124,7 +157,7 @@ def _roots(values: Array, b: Array, w: Array, tail: float) -> Array:
     return s
 
 
-def _newton_step(s: Array, values: Array, b: Array, w: Array, tail: float) -> Array:
+def _newton_step(s: Array, values: Array, b: Array, w: Array, tail: Array) -> Array:
     """−f/f' for f = log(W tail); all (m,)."""
     games = (values * np.exp(-s)[:, None])[:, None, :] * b[:, None]  # (m, bets, n)
     changes = games - b[:, None]

@@ -116,9 +116,8 @@ class Comparison:
 
     def _limits(self) -> tuple[float, float]:
         """The least and the largest difference that a row can have."""
-        least_a, most_a = limits(self.a.kind, self.a.loss)
-        least_b, most_b = limits(self.b.kind, self.b.loss)
-        return least_b - most_a, most_b - least_a
+        least_a, least_b = (limits(x.kind, x.loss)[0] for x in (self.a, self.b))
+        return least_b - self.a.loss_bound, self.b.loss_bound - least_a
 
     @property
     def price(self) -> float:
@@ -316,7 +315,14 @@ def _price_in_words(pair: Comparison) -> str:
         f"On the rows as they are, the {a.loss_title} of {second} is {short(abs(pair.price))} "
         f"{average} than that of {first} ({short(b.pooled_loss)} against "
         f"{short(a.pooled_loss)}); on the worst mixture it is {short(abs(pair.gain))} {worst} "
-        f"({short(b.agnostic_loss)}, {level(b.confidence, b.interval_kinds['agnostic_loss'])} "
-        f"{span(b.agnostic_interval)}, against "
-        f"{short(a.agnostic_loss)}, {span(a.agnostic_interval)})."
+        f"({_worst_in_words(b, level(b.confidence, b.interval_kinds['agnostic_loss']) + ' ')}"
+        f"against {_worst_in_words(a)})."
     )
+
+
+def _worst_in_words(found: Audit, kind: str | None = None) -> str:
+    """The worst mixture's loss, with its interval if that says something; kind: more follows."""
+    told = found.tells(found.agnostic_loss, found.agnostic_interval, "agnostic_loss")
+    ends = f", {kind or ''}{span(found.agnostic_interval)}" if told else ""
+    follows = "" if kind is None else ", " if told else " "
+    return f"{short(found.agnostic_loss)}{ends}{follows}"

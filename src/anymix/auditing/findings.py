@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
+from anymix.auditing.guarantees import Guarantee
+from anymix.auditing.measures import limits
+from anymix.auditing.titles import LOSS_TITLES
 from anymix.auditing.words import (
     few_rows,
     html_table,
@@ -28,12 +32,6 @@ Array = NDArray[np.float64]
 __all__ = ["Audit"]
 
 SURENESS = ("exact", "guaranteed", "approximate")  # kinds of intervals, the surest first
-LOSS_TITLES = {
-    "zero_one": "0-1 loss",
-    "log": "log loss",
-    "squared": "half squared error",
-    "absolute": "absolute error",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +81,11 @@ class Audit:
         Combinations of `sensitive_features` without a row: nothing is known of them.
     n_outside : int
         Rows in no domain, which count in none of the numbers.
+    loss_bound : float
+        What no loss can be above; infinite if that is not known.
+    guarantees : dict of str to Guarantee
+        With `guarantee=δ`, what holds for every mixture at once with probability 1 − δ: for "loss",
+        and for "accuracy" by the share of errors.
 
     Examples
     --------
@@ -112,6 +115,8 @@ class Audit:
     interval_kinds: dict[str, str]
     n_empty_cells: int
     n_outside: int
+    loss_bound: float = math.inf
+    guarantees: dict[str, Guarantee] = field(default_factory=dict)
 
     @property
     def agnostic_loss(self) -> float:
@@ -122,6 +127,30 @@ class Audit:
     def loss_title(self) -> str:
         """The loss's name, for people."""
         return LOSS_TITLES.get(self.loss, self.loss)
+
+    def tells(self, value: float, ends: Iterable[float], name: str = "loss") -> bool:
+        """Whether an interval says something; a guaranteed one may be too wide for that.
+
+        It does if it is at most three times as wide as the number itself is large, or has at most
+        a quarter of the width that losses can have, or of 1 if that is less.
+
+        Parameters
+        ----------
+        value : float
+            The number.
+        ends : tuple of float
+            Its interval.
+        name : str
+            Of what: a key of `interval_kinds`.
+
+        Returns
+        -------
+        bool
+        """
+        if self.interval_kinds[name] != "guaranteed":
+            return True
+        low, high = ends
+        return high - low <= max(3 * value, min(self.loss_bound, 1.0) / 4)
 
     def summary(self) -> str:
         """The findings in plain language, a few sentences.
@@ -170,6 +199,8 @@ class Audit:
             "agnostic_interval": [plain(end) for end in self.agnostic_interval],
             "n_empty_cells": self.n_empty_cells,
             "n_outside": self.n_outside,
+            "loss_bound": plain(self.loss_bound),
+            "guarantees": {name: g.to_dict() for name, g in self.guarantees.items()},
             "domains": [
                 {"domain": str(name)} | {title: plain(v[k]) for title, v in _columns(self)}
                 for k, name in enumerate(self.domain_names)
@@ -208,7 +239,7 @@ def _cells(found: Audit) -> tuple[list[str], list[list[str]]]:
             str(name),
             f"{found.sizes[k]:,}",
             short(found.domain_losses[k]),
-            narrow(found.intervals[k]),
+            _interval(found, found.domain_losses[k], found.intervals[k]),
             *(short(found.metrics[m][k]) for m in names),
             f"{found.worst_mixture[k]:.1%}",
         ]
@@ -216,34 +247,68 @@ def _cells(found: Audit) -> tuple[list[str], list[list[str]]]:
     ]
     pooled = [short(found.pooled_metrics[m]) for m in names]
     blank = [""] * len(names)
-    all_rows = [short(found.pooled_loss), narrow(found.pooled_interval), *pooled, ""]
-    worst = [short(found.agnostic_loss), narrow(found.agnostic_interval), *blank, ""]
+    pooled_ends = _interval(found, found.pooled_loss, found.pooled_interval, "pooled_loss")
+    worst_ends = _interval(found, found.agnostic_loss, found.agnostic_interval, "agnostic_loss")
+    all_rows = [short(found.pooled_loss), pooled_ends, *pooled, ""]
+    worst = [short(found.agnostic_loss), worst_ends, *blank, ""]
     rows += [["all rows", f"{found.n_rows:,}", *all_rows], ["worst mixture", "", *worst]]
     return heads, rows
 
 
+def _interval(found: Audit, value: float, ends: Iterable[float], name: str = "loss") -> str:
+    """An interval in the table, if it says something."""
+    return narrow(ends) if found.tells(value, ends, name) else "too wide"
+
+
 def _sentences(found: Audit) -> Iterator[str]:
-    p, kinds = len(found.sizes), found.interval_kinds
+    p = len(found.sizes)
+    once = found.interval_kinds["pooled_loss"] != "guaranteed"  # others are short enough to repeat
     losses, names = found.domain_losses, [str(name) for name in found.domain_names]
     yield (
         f"{found.n_rows:,} rows in {p} domain{'s' * (p > 1)}: the {found.loss_title} is "
-        f"{short(found.pooled_loss)} on the rows as they are "
-        f"({level(found.confidence, kinds['pooled_loss'])} {span(found.pooled_interval)})."
+        f"{short(found.pooled_loss)} on the rows as they are"
+        f"{_told(found, 'pooled_loss') if once or p == 1 else ''}."
     )
     if p > 1:
         worst, best = int(np.argmax(losses)), int(np.argmin(losses))
         yield (
-            f"On the worst mixture it is {short(found.agnostic_loss)} "
-            f"({level(found.confidence, kinds['agnostic_loss'])} {span(found.agnostic_interval)}), "
+            f"On the worst mixture it is {short(found.agnostic_loss)}"
+            f"{_told(found, 'agnostic_loss')}, "
             f"reached at {mixture_in_words(found.worst_mixture, names)}."
         )
         yield (
             f"It is largest on {names[worst]!r} ({short(losses[worst])}) and smallest on "
             f"{names[best]!r} ({short(losses[best])})."
         )
+    if found.loss == "log" and found.loss_bound < limits(found.kind, "log")[1]:
+        yield f"Log losses above {found.loss_bound:.4g} count as {found.loss_bound:.4g}."
+    if "loss" in found.guarantees:
+        yield _promise(found, found.guarantees["loss"])
     yield from few_rows(names, found.sizes)
     if found.n_outside:
         yield f"Rows in no domain, which count nowhere here: {found.n_outside:,}."
     if found.n_empty_cells:
         yield f"{found.n_empty_cells} combinations have no row at all: nothing is known of them."
     yield "Bias inside the data, such as wrong labels, is neither seen nor removed by this."
+
+
+def _told(found: Audit, name: str) -> str:
+    """An interval in a sentence: once, and only if it says something."""
+    of = {
+        "pooled_loss": (found.pooled_loss, found.pooled_interval),
+        "agnostic_loss": (found.agnostic_loss, found.agnostic_interval),
+    }
+    value, ends = of[name]
+    if not found.tells(value, ends, name):
+        return " (too few rows for an interval that says something)"
+    return f" ({level(found.confidence, found.interval_kinds[name])} {span(ends)})"
+
+
+def _promise(found: Audit, promise: Guarantee) -> str:
+    """The guarantee beside the estimate; for errors as accuracy too, which people know better."""
+    accuracy = found.guarantees.get("accuracy")
+    also = "" if accuracy is None else f", and the accuracy at least {short(1 - accuracy.value)}"
+    return (
+        f"Guaranteed with a probability of {1 - promise.delta:.4g}, if no training has seen these "
+        f"rows: on every mixture the {found.loss_title} is at most {short(promise.value)}{also}."
+    )

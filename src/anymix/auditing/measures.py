@@ -1,8 +1,7 @@
 """What can be measured of some rows: a share, a mean loss, a score, each with its interval.
 
 A measure is asked for some rows and a level, and says what its intervals are worth: "exact",
-"guaranteed" or "approximate". The loss of an audit can do more: it is asked for mixtures of
-domains too.
+"guaranteed" or "approximate". A loss can do more: it is asked for mixtures of domains too.
 """
 
 from __future__ import annotations
@@ -17,12 +16,23 @@ from numpy.typing import NDArray
 
 from anymix.auditing import intervals
 from anymix.auditing.betting import lowest_mean
+from anymix.auditing.bounded import Bounded
 from anymix.auditing.intervals import Estimate
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-__all__ = ["FLOOR", "Loss", "Measure", "RootMeanSquare", "Score", "Share", "limits", "loss_measure"]
+__all__ = [
+    "FLOOR",
+    "KnownLoss",
+    "Measure",
+    "RootMeanSquare",
+    "Score",
+    "Share",
+    "UnboundedLoss",
+    "limits",
+    "loss_measure",
+]
 
 FLOOR = float(np.finfo(np.float64).eps)  # of probabilities in log losses
 
@@ -39,23 +49,6 @@ class Measure(Protocol):
 
     def of_each(self, parts: list[Rows], confidence: float) -> list[Estimate]:
         """The same for many lists of rows."""
-
-
-class Loss(Measure, Protocol):
-    """The mean loss of some rows, and of mixtures of domains."""
-
-    @property
-    def most(self) -> float:
-        """The largest loss that a row can have."""
-
-    def mixed(self, parts: list[Rows], mixture: Array, confidence: float) -> Estimate:
-        """Σ λ_k L_k for a mixture λ of domains without common rows."""
-
-    def distance(self, parts: list[Rows], c: Array, confidence: float) -> float:
-        """An upper bound of √(Σ c_k (L̂_k − L_k)²), how far all estimates are off."""
-
-    def ends(self, parts: list[Rows], confidence: float) -> Array:
-        """Intervals for the maximum over many domains, (p, 2): one too high an end spoils that."""
 
 
 def limits(kind: str, loss: str) -> tuple[float, float]:
@@ -85,7 +78,9 @@ def limits(kind: str, loss: str) -> tuple[float, float]:
     return 0.0, -math.log(FLOOR) if loss == "log" else math.inf
 
 
-def loss_measure(kind: str, loss: str, losses: Array, pooled: Rows) -> Loss:
+def loss_measure(
+    kind: str, loss: str, losses: Array, pooled: Rows, loss_bound: float | None = None
+) -> KnownLoss | UnboundedLoss:
     """The mean loss of some rows.
 
     Parameters
@@ -98,10 +93,12 @@ def loss_measure(kind: str, loss: str, losses: Array, pooled: Rows) -> Loss:
         The loss of each row.
     pooled : ndarray of int
         All rows that count at all.
+    loss_bound : float or None
+        What no loss is above, if somebody knows that; none is below 0 then.
 
     Returns
     -------
-    Loss
+    KnownLoss or UnboundedLoss
 
     Examples
     --------
@@ -109,13 +106,12 @@ def loss_measure(kind: str, loss: str, losses: Array, pooled: Rows) -> Loss:
     >>> losses.kind, losses.of(np.array([0, 1]), 0.95).value
     ('exact', 0.5)
     """
-    least, most = limits(kind, loss)
+    least, most = limits(kind, loss) if loss_bound is None else (0.0, loss_bound)
     if most < math.inf:
-        bounded = _BoundedLoss(losses, least, most)
-        return _Errors(Share(losses == 1), bounded) if loss == "zero_one" else bounded
+        return KnownLoss(losses, most, are_errors=loss == "zero_one")
     known = losses[pooled]
     smallest = least if least > -math.inf else float(known.min())
-    return _UnboundedLoss(losses, least, smallest, float(np.mean(np.abs(known))))
+    return UnboundedLoss(losses, least, smallest, float(np.mean(np.abs(known))))
 
 
 class _OneByOne:
@@ -166,65 +162,42 @@ class RootMeanSquare(_OneByOne):
 
 
 @dataclass(frozen=True, eq=False)
-class _BoundedLoss:
-    """A loss between two limits, so that its intervals are guaranteed."""
+class KnownLoss:
+    """A loss between 0 and a known limit, so that its intervals are guaranteed.
+
+    Errors, which are 0 or 1, have exact ones.
+    """
 
     losses: Array  # (n,)
-    least: float
     most: float
-    kind = "guaranteed"
+    are_errors: bool
+
+    @property
+    def kind(self) -> str:
+        """ "exact" for errors, otherwise "guaranteed"."""
+        return "exact" if self.are_errors else "guaranteed"
 
     def of(self, rows: Rows, confidence: float) -> Estimate:
-        return intervals.bounded(self.losses[rows], confidence, self.least, self.most)
+        """The mean of these rows, with its interval."""
+        return self.of_each([rows], confidence)[0]
 
     def of_each(self, parts: list[Rows], confidence: float) -> list[Estimate]:
+        """The mean of each list of rows, with its interval."""
+        if self.are_errors:
+            return [intervals.share(self.losses[rows] == 1, confidence) for rows in parts]
         losses = [self.losses[rows] for rows in parts]
-        return intervals.bounded_each(losses, confidence, self.least, self.most)
+        return intervals.bounded_each(losses, confidence, 0.0, self.most)
 
-    def mixed(self, parts: list[Rows], mixture: Array, confidence: float) -> Estimate:
-        sizes = [len(rows) for rows in parts]
-        weights = np.repeat(mixture / sizes, sizes)
-        losses = self.losses[np.concatenate(parts)]
-        return intervals.bounded(losses, confidence, self.least, self.most, weights)
-
-    def distance(self, parts: list[Rows], c: Array, confidence: float) -> float:
-        return _distance(self, parts, c, confidence)
-
-    def ends(self, parts: list[Rows], confidence: float) -> Array:
-        return np.array(self.of_each(parts, confidence))[:, 1:]
+    def in_domains(self, parts: list[Rows], *, disjoint: bool) -> Bounded:
+        """The losses of each domain, of which bounds for all mixtures are known."""
+        losses = tuple(self.losses[rows] for rows in parts)
+        weights = tuple(np.full(len(rows), 1 / len(rows)) for rows in parts)
+        far = self.most >= -math.log(FLOOR)  # the limit of log losses, if no other was given
+        return Bounded(losses, weights, self.most, "betting", self.are_errors, disjoint, far)
 
 
 @dataclass(frozen=True, eq=False)
-class _Errors(_OneByOne):
-    """The 0-1 loss: exact for the rows of a domain, guaranteed for a mixture of domains."""
-
-    share: Share
-    bounded: _BoundedLoss
-    kind = "exact"
-    most = 1.0
-
-    def of(self, rows: Rows, confidence: float) -> Estimate:
-        return self.share.of(rows, confidence)
-
-    def mixed(self, parts: list[Rows], mixture: Array, confidence: float) -> Estimate:
-        return self.bounded.mixed(parts, mixture, confidence)
-
-    def distance(self, parts: list[Rows], c: Array, confidence: float) -> float:
-        return _distance(self, parts, c, confidence)
-
-    def ends(self, parts: list[Rows], confidence: float) -> Array:
-        return np.array(self.of_each(parts, confidence))[:, 1:]
-
-
-def _distance(loss: Measure, parts: list[Rows], c: Array, confidence: float) -> float:
-    """All p intervals hold at once if each fails with a probability of (1 − confidence)/p."""
-    found = np.array(loss.of_each(parts, 1 - (1 - confidence) / len(parts)))
-    widths = np.max(np.abs(found[:, 1:] - found[:, :1]), axis=1)
-    return math.sqrt(c @ widths**2)
-
-
-@dataclass(frozen=True, eq=False)
-class _UnboundedLoss(_OneByOne):
+class UnboundedLoss(_OneByOne):
     """A loss that may be as large as it likes: its intervals are approximate."""
 
     losses: Array  # (n,)
@@ -232,20 +205,25 @@ class _UnboundedLoss(_OneByOne):
     smallest: float  # the least loss that there can be, or else that was seen
     unit: float  # the size that a loss usually has
     kind = "approximate"
-    most = math.inf
 
     def of(self, rows: Rows, confidence: float) -> Estimate:
+        """The mean of these rows, with its interval."""
         return intervals.mean(self.losses[rows], confidence, self.least, self.unit)
 
     def mixed(self, parts: list[Rows], mixture: Array, confidence: float) -> Estimate:
+        """Σ λ_k L_k for a mixture λ of domains without common rows."""
         losses = [self.losses[rows] for rows in parts]
         return intervals.mixed(losses, mixture, confidence, self.least, self.unit)
 
     def distance(self, parts: list[Rows], c: Array, confidence: float) -> float:
+        """An upper bound of √(Σ c_k (L̂_k − L_k)²), how far all estimates are off."""
         return intervals.distance([self.losses[rows] for rows in parts], c, confidence)
 
     def ends(self, parts: list[Rows], confidence: float) -> Array:
-        """The lower end is guaranteed, if no loss is below the smallest one seen anywhere."""
+        """Intervals for the maximum over many domains, (p, 2): one too high an end spoils that.
+
+        The lower end is guaranteed, if no loss is below the smallest one seen anywhere.
+        """
         return np.array([self._careful(rows, confidence) for rows in parts])
 
     def _careful(self, rows: Rows, confidence: float) -> tuple[float, float]:

@@ -38,7 +38,7 @@ from anymix.solvers.samplers import (
 
 Array = NDArray[np.float64]
 
-__all__ = ["Constants", "constants", "convergence", "step_sizes"]
+__all__ = ["Constants", "constants", "convergence", "step_sizes", "steps_needed"]
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,31 @@ def convergence(constants: Constants, n_steps: int) -> float:
     s_w, s_mixture = _scales(constants)
     length = constants.R_w * s_w + constants.R_mixture * s_mixture
     return 3 * length / math.sqrt(_steps(n_steps))
+
+
+def steps_needed(constants: Constants, gap: float) -> int:
+    """T = ⌈(3(R_W √(σ_w² + G_w²) + R_Λ √(σ_λ² + G_λ²))/gap)²⌉: the first with `convergence` ≤ gap.
+
+    Parameters
+    ----------
+    constants : Constants
+        R, G and σ of both players, as `constants` finds them.
+    gap : float
+        The expected gap that is wanted, > 0.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> c = Constants(5.0, 1.0, 3.0, 3.0, 4.0, 4.0, 1.0)
+    >>> steps_needed(c, gap=4.5), convergence(c, n_steps=400)
+    (400, 4.5)
+    """
+    wanted = finite_number("gap", gap, "give a number > 0", lambda x: x > 0)
+    steps = max(1, math.ceil((convergence(constants, 1) / wanted) ** 2 * (1 - 1e-12)))
+    return steps + (convergence(constants, steps) > wanted * (1 + 1e-12))
 
 
 def _scales(c: Constants) -> tuple[float, float]:

@@ -29,8 +29,11 @@ OPTIONS: Names = TABLE_NAMES | {
     "a": ("--against", OTHER_KIND),  # of compare: only their losses can differ here
     "against": ("--against", None),
     "classes": ("--classes", None),
+    "condition": ("--fail-if", None),
     "confidence": ("--confidence", None),
+    "guarantee": ("--guarantee", None),
     "loss": ("--loss", ANOTHER_LOSS),
+    "loss_bound": ("--loss-bound", None),
     "losses": ("--losses", None),
     "prediction": ("--prediction", None),
     "sensitive_features": ("--domain", None),
@@ -66,6 +69,20 @@ Loss = Annotated[
     str | None, typer.Option(help="zero_one, log, squared or absolute.", show_default="by kind")
 ]
 Confidence = Annotated[float, typer.Option(help="Level of the intervals.")]
+Guarantee = Annotated[
+    float | None,
+    typer.Option(
+        help="Say also what is guaranteed for every mixture at once, but for this probability.",
+        show_default="0.05 if --fail-if asks for it",
+    ),
+]
+LossBound = Annotated[
+    float | None, typer.Option(help="What no loss is above; log losses are cut there.")
+]
+FailIf = Annotated[
+    list[str] | None,
+    typer.Option(help="End with exit code 1 if so, as in 'worst accuracy < 0.7'; also several."),
+]
 
 
 def audit_file(
@@ -79,6 +96,9 @@ def audit_file(
     loss: Loss = None,
     mixtures: Mixtures = "simplex",
     confidence: Confidence = 0.95,
+    guarantee: Guarantee = None,
+    loss_bound: LossBound = None,
+    fail_if: FailIf = None,
     report: Report = None,
     encoding: Encoding = "utf-8",
     quiet: Quiet = False,
@@ -93,12 +113,16 @@ def audit_file(
     - anymix audit preds.csv -t y -p p_no -p p_yes -d sex -d race --report audit.html
 
     - anymix audit preds.csv --losses nll --against old -d language --mixtures cvar:0.3 --json
+
+    - anymix audit preds.csv -t y -p label -d sex --fail-if 'guaranteed worst accuracy < 0.7'
     """
     check_outputs({"--report": report}, [table, Path(mixtures)])
-    said = prediction or []
-    _check_columns(target, said, losses, classes, against)
+    _check_columns(target, said := prediction or [], losses, classes, against)
     check_inputs([table], encoding, mixtures)
     shown = not (quiet or as_json)
+    conditions = _conditions(fail_if or [])
+    if guarantee is None and any(asked.is_guaranteed for asked in conditions):
+        guarantee = 0.05
     with steps(shown) as step, in_options(OPTIONS, [table]):
         step(f"reading {table}")
         audits, found = _audited(
@@ -112,12 +136,34 @@ def audit_file(
             loss=loss,
             mixtures=mixtures,
             confidence=confidence,
-            classes=None if classes is None else _names(classes),
+            guarantee=guarantee,
+            loss_bound=loss_bound,
+            classes=None if classes is None else class_names(classes),
         )
+        model = list(audits.values())[-1]  # the one that is not only compared with
+        failures = [said for asked in conditions if (said := asked.failure(model))]
     files: dict[str, str | None] = {}
     if report is not None:
         files["report"] = write_report(report, audits, f"Audit of {table.name}", None, [])
     print_result(found, files=files, notes=[], training={}, shown=shown, as_json=as_json)
+    _end(failures)
+
+
+def _end(failures: list[str]) -> None:
+    """One line and exit code 1 if a condition was met."""
+    if failures:
+        typer.secho(f"failed: {'; '.join(failures)}", fg="red", err=True)
+        raise typer.Exit(1)
+
+
+def _conditions(texts: list[str]) -> list[Any]:
+    """What to fail on, read before any work is done."""
+    if not texts:
+        return []
+    from anymix.auditing.conditions import condition
+
+    with in_options(OPTIONS):
+        return [condition(text) for text in texts]
 
 
 def _audited(
@@ -153,7 +199,7 @@ def _check_columns(
         raise InputError("--against", found, "name the column of another model")
 
 
-def _names(text: str) -> list[str]:
+def class_names(text: str) -> list[str]:
     """The names between the commas; those with commas of their own in quotes."""
     names = next(csv.reader([text], skipinitialspace=True), [])
     if len(set(names)) != len(names) or "" in names:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import final
 
@@ -12,7 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_number
 from anymix.mixtures.checks import one_mixture, positive, proportions
-from anymix.mixtures.corners import ENUMERABLE, chords_without, fill, largest_square
+from anymix.mixtures.corners import (
+    ENUMERABLE,
+    box_corners,
+    chords_without,
+    fill,
+    largest_square,
+)
 from anymix.mixtures.covers import log_grid, log_packing
 from anymix.mixtures.crossing import Crossing
 from anymix.mixtures.kl_projections import kl_ball
@@ -79,6 +85,13 @@ class TVBall(MixtureSet):
         return bool(self.rho >= 1 - self._c.min())
 
     @property
+    def corners(self) -> Array | None:
+        """Those of p boxes, for up to twelve domains."""
+        if self.is_simplex or not 2 < self.n_domains <= ENUMERABLE:
+            return super().corners
+        return np.unique(np.vstack([box_corners(*bounds) for bounds in self._boxes()]), axis=0)
+
+    @property
     def has_kl_projection(self) -> bool:
         """True: two boxes give it."""
         return True
@@ -137,9 +150,13 @@ class TVBall(MixtureSet):
         c, moved = self._c, np.minimum(self.rho, 1 - self._c)  # (p,): what can go to each domain
         if c.size > ENUMERABLE:
             return float(np.max(a * (c + moved) ** 2 + chords_without(a * c, c, 1 - c - moved)))
-        pinned = np.diag(c + moved)  # row j: domain j has all it can get
-        upper = np.where(pinned > 0, pinned, c)
-        return max(largest_square(a, *bounds) for bounds in zip(pinned, upper, strict=True))
+        return max(largest_square(a, *bounds) for bounds in self._boxes())
+
+    def _boxes(self) -> Iterator[tuple[Array, Array]]:
+        """For each j the corners at which domain j has all it can get are those of a box."""
+        c, moved = self._c, np.minimum(self.rho, 1 - self._c)
+        pinned = np.diag(c + moved)
+        return zip(pinned, np.where(pinned > 0, pinned, c), strict=True)
 
     def _log_cover_size(self, epsilon: float) -> float:
         p, rho = self.n_domains, self.rho

@@ -23,7 +23,7 @@ from anymix.mixtures.simplices import Simplex
 Array = NDArray[np.float64]
 Mixtures = MixtureSet | Callable[[Array], MixtureSet] | str | None
 
-__all__ = ["Mixtures", "data_mixture", "mixture_set", "target_mixtures"]
+__all__ = ["Mixtures", "data_mixture", "mixture_set", "target_mixtures", "target_over"]
 
 EXAMPLES = {"chi2": "chi2:2.0", "cvar": "cvar:0.3", "tv": "tv:0.2"}
 WORDS = f"simplex, data, {', '.join(EXAMPLES.values())} or a .json file"
@@ -79,6 +79,33 @@ def target_mixtures(
     except InputError as error:
         argument = "max_skewness" if error.argument == "r" else error.argument
         raise InputError(argument, error.found, error.fix) from None
+
+
+def target_over(mixtures: Mixtures, sizes: NDArray[np.int64]) -> MixtureSet:
+    """Λ, which must be over as many domains as there are.
+
+    Parameters
+    ----------
+    mixtures : MixtureSet, function, str or None
+        As `target_mixtures` takes it.
+    sizes : ndarray of int, shape (p,)
+        Rows of each domain.
+
+    Returns
+    -------
+    MixtureSet
+
+    Examples
+    --------
+    >>> target_over(None, np.array([10, 30]))
+    Simplex(n_domains=2)
+    """
+    target = target_mixtures(mixtures, None, sizes.astype(np.float64))
+    p = len(sizes)
+    if target.n_domains != p:
+        found = f"is {target!r}, over {target.n_domains} domains, but the rows have {p}"
+        raise InputError("mixtures", found, f"give a set over {p}, or a function of the sizes")
+    return target
 
 
 def data_mixture(sizes: ArrayLike) -> Point:

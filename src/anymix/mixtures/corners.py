@@ -30,7 +30,7 @@ def largest_square(a: Array, lower: Array, upper: Array) -> float:
     rest, over = 1 - lower.sum(), upper.sum() - 1
     lower, upper = np.maximum(lower, upper - over), np.minimum(upper, lower + rest)
     if lower.size <= ENUMERABLE:
-        return float(np.max(_corners(lower, upper) ** 2 @ a))
+        return float(np.max(box_corners(lower, upper) ** 2 @ a))
     slopes = a * (lower + upper)
     lam = fill(lower, upper, np.argsort(-slopes, kind="stable"))
     return float(np.sum(a * lower**2 + slopes * (lam - lower)))
@@ -49,8 +49,8 @@ def chords_without(slopes: Array, c: Array, mass: Array) -> Array:
     return np.minimum(np.interp(mass, masses, values), with_j)
 
 
-def _corners(lower: Array, upper: Array) -> Array:
-    """All λ with Σ λ = 1 and at most one entry off its bounds, (corners, p)."""
+def box_corners(lower: Array, upper: Array) -> Array:
+    """All λ with Σ λ = 1 and at most one entry off its bounds, (corners, p); some twice."""
     p = lower.size
     bits = (np.arange(2**p)[:, None] >> np.arange(p)) & 1  # (2^p, p)
     found = []

@@ -49,6 +49,11 @@ class Hull(MixtureSet):
         return np.asarray(self.points.mean(axis=0))
 
     @property
+    def corners(self) -> Array:
+        """The points, among which the corners are."""
+        return self.points.copy()
+
+    @property
     def is_simplex(self) -> bool:
         """Whether every vertex of Δ_p is one of the points."""
         return bool(np.all(self.points.max(axis=0) == 1))

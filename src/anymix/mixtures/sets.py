@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_number
 from anymix.mixtures.checks import matrix, one_mixture, positive, proportions, vector
-from anymix.mixtures.corners import largest_square
+from anymix.mixtures.corners import ENUMERABLE, box_corners, largest_square
 from anymix.mixtures.kl_projections import kl_box
 from anymix.mixtures.scaling import modest_projection, scaled
 
@@ -60,6 +60,21 @@ class MixtureSet(ABC):
     def box_bounds(self) -> tuple[Array, Array] | None:
         """(lower, upper) if conv Λ is {λ ∈ Δ_p: lower ≤ λ ≤ upper}, None if it is no such box."""
         return None
+
+    @property
+    def corners(self) -> Array | None:
+        """The corners of conv Λ, (n, p), where they can be listed; None for balls and large boxes.
+
+        A linear or convex function of λ is largest at one of them.
+        """
+        p, bounds = self.n_domains, self.box_bounds
+        if self.is_simplex:
+            return np.eye(p)
+        if p == 2:
+            return np.array([self.maximize(e) for e in np.eye(2)])
+        if bounds is None or (p > ENUMERABLE and not self.is_point):
+            return None
+        return bounds[0][None] if self.is_point else np.unique(box_corners(*bounds), axis=0)
 
     @property
     def is_simplex(self) -> bool:
@@ -390,6 +405,12 @@ class Shrunk(MixtureSet):
         """a + t (lower, upper) of the base."""
         bounds = self.base.box_bounds
         return None if bounds is None else (self._image(bounds[0]), self._image(bounds[1]))
+
+    @property
+    def corners(self) -> Array | None:
+        """The images of the base's corners."""
+        corners = self.base.corners
+        return None if corners is None else self._image(corners)
 
     def _image(self, lam: Array) -> Array:
         return np.asarray(self._a + self.t * lam)

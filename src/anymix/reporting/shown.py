@@ -33,11 +33,14 @@ class Measure(NamedTuple):
         For every model, the values (p,) and their confidence intervals (p, 2).
     kind : str
         Of the intervals: "exact", "guaranteed" or "approximate".
+    told : list of ndarray of bool, shape (p,)
+        For every model, whether each interval says something; a guaranteed one may be too wide.
     """
 
     name: str
     found: list[tuple[Array, Array]]
     kind: str
+    told: list[NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -119,11 +122,17 @@ class Shown:
     def measures(self) -> Iterator[Measure]:
         """The loss, then the metrics that all models have."""
         audits, kinds = list(self.audits.values()), self.first.interval_kinds
-        yield Measure(self.loss, [(a.domain_losses, a.intervals) for a in audits], kinds["loss"])
+        losses = [(a.domain_losses, a.intervals) for a in audits]
+        told = [
+            np.array([a.tells(x, ends) for x, ends in zip(*found, strict=True)])
+            for a, found in zip(audits, losses, strict=True)
+        ]
+        yield Measure(self.loss, losses, kinds["loss"], told)
         for name in audits[0].metrics:
             if all(name in a.metrics for a in audits):
                 found = [(a.metrics[name], a.metric_intervals[name]) for a in audits]
-                yield Measure(_title(name), found, kinds[name])
+                always = np.ones(self.p, dtype=bool)
+                yield Measure(_title(name), found, kinds[name], [always] * len(audits))
 
 
 def _title(metric: str) -> str:

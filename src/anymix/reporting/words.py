@@ -12,7 +12,15 @@ from anymix.auditing.words import FEW_ROWS
 from anymix.reporting.shown import Shown
 from anymix.solvers import Certificate
 
-__all__ = ["bars_note", "lead", "meaning", "mixture_in_words", "number", "set_in_words"]
+__all__ = [
+    "bars_note",
+    "lead",
+    "meaning",
+    "mixture_in_words",
+    "number",
+    "promised",
+    "set_in_words",
+]
 
 BIAS = (
     "What this does not say: bias inside the data is not removed. If labels or features of a "
@@ -74,6 +82,29 @@ def mixture_in_words(audit: Audit) -> str:
     return ", ".join(parts) + (f", {rest:.1%} others" if rest >= 5e-4 else "")
 
 
+def promised(audit: Audit) -> str:
+    """What is guaranteed of a model, for the table at a glance.
+
+    Parameters
+    ----------
+    audit : Audit
+        With `guarantee=`, or nothing is.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from anymix.auditing import audit
+    >>> promised(audit([1] * 200, [1] * 200, guarantee=0.05))
+    'at most 0.01487'
+    """
+    if "loss" not in audit.guarantees:
+        return "–"
+    return f"at most {number(audit.guarantees['loss'].value)}"
+
+
 def set_in_words(shown: Shown) -> str:
     """The set Λ that the worst case is taken over."""
     if shown.whole:
@@ -120,6 +151,8 @@ def meaning(shown: Shown, certificate: Certificate | None) -> Iterator[str]:
             f"{name}: {shown.loss} {number(a.pooled_loss)} on the rows as they are, but "
             f"{number(a.agnostic_loss)} on the worst mixture, {mixture_in_words(a)}."
         )
+        if "loss" in a.guarantees:
+            yield f"{name}, guaranteed: {a.guarantees['loss'].explain()}"
     if len(shown.audits) > 1:
         yield _price(shown)
     yield f"The worst case is over {set_in_words(shown)}."

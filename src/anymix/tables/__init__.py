@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anymix.tables.audited import audit_frame
+    from anymix.tables.bounding import TableBound, bound_frame
     from anymix.tables.files import read_table
     from anymix.tables.fitting import TableFit, fit_table
     from anymix.tables.models import TableModel, load_model, save_model
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
 # Loading the solver takes longer than refusing a file that is not there; so each name is loaded
 # when it is asked for.
 _PLACE = {
+    "TableBound": "bounding",
     "TableFit": "fitting",
     "TableModel": "models",
     "audit_frame": "audited",
+    "bound_frame": "bounding",
     "fit_table": "fitting",
     "load_model": "models",
     "predict_table": "predicting",
@@ -39,9 +42,11 @@ _PLACE = {
 }
 
 __all__ = [
+    "TableBound",
     "TableFit",
     "TableModel",
     "audit_frame",
+    "bound_frame",
     "fit_table",
     "load_model",
     "predict_table",

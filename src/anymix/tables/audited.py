@@ -30,6 +30,8 @@ def audit_frame(
     mixtures: Mixtures = "simplex",
     confidence: float = 0.95,
     classes: Sequence[str] | None = None,
+    loss_bound: float | None = None,
+    guarantee: float | None = None,
 ) -> dict[str, Audit]:
     """Audits of a table's predictions (or losses), by the names of their columns.
 
@@ -56,6 +58,10 @@ def audit_frame(
         Level of the intervals, such as 0.95.
     classes : sequence of str or None
         Names of the classes, in the order of the columns of probabilities.
+    loss_bound : float or None
+        What no loss is above, as `audit` takes it.
+    guarantee : float or None
+        δ of what is guaranteed for every mixture, as `audit` takes it.
 
     Returns
     -------
@@ -92,6 +98,8 @@ def audit_frame(
         "loss": loss,
         "mixtures": Λ,
         "confidence": confidence,
+        "loss_bound": loss_bound,
+        "guarantee": guarantee,
         "classes": None if classes is None or y is None else _typed_classes(classes, y),
     }
     return {
@@ -102,7 +110,12 @@ def audit_frame(
 
 def _audited(argument: str, y: Any, entries: NDArray[Any], options: dict[str, Any]) -> Audit:
     """The audit of one model; what it refuses is said of the arguments of `audit_frame`."""
-    names = {"y_true": "target", "y_pred": argument, "sensitive_features": "domains"}
+    names = {
+        "y_true": "target",
+        "y_pred": argument,
+        "losses": argument,
+        "sensitive_features": "domains",
+    }
     try:
         return audit(y, entries, **options)
     except InputError as error:

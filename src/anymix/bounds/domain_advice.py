@@ -1,0 +1,245 @@
+"""Few, large and pure domains: what the bound says about merging domains (Sections 3 and 6.1).
+
+    bound(groups) = max_g ( L̂_g + M √(log(p/δ)/(2 m_g)) )
+
+The alternative theorem for all mixtures, without its complexity: merging makes m_g larger and p
+smaller, so that less is left to chance, but what is merged is no longer guarded on its own. So only
+domains that are too small to say much, and that nothing tells from each other, are to be merged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anymix.auditing.guarantees import probability
+from anymix.errors import InputError, finite_number, finite_vector
+from anymix.mixtures.checks import positive
+
+Array = NDArray[np.float64]
+Groups = list[list[int]]
+
+__all__ = ["DomainAdvice", "advise_domains", "confidence_widths", "rows_needed"]
+
+
+def confidence_widths(sizes: ArrayLike, delta: float = 0.05, loss_bound: float = 1.0) -> Array:
+    """M √(log(p/δ)/(2 m_k)): how far chance may move the mean loss of each of p domains at once.
+
+    Parameters
+    ----------
+    sizes : array-like of shape (p,)
+        m_k > 0, the rows of each domain.
+    delta : float
+        δ in (0, 1), how often one of them may be further off.
+    loss_bound : float
+        M > 0, what no loss can be above.
+
+    Returns
+    -------
+    ndarray of shape (p,)
+
+    Examples
+    --------
+    >>> confidence_widths([50, 200], delta=2 * np.exp(-1))
+    array([0.1 , 0.05])
+    """
+    m = positive("sizes", sizes)
+    return np.asarray(_bound(loss_bound) * np.sqrt(_log(m.size, delta) / (2 * m)))
+
+
+def rows_needed(
+    sizes: ArrayLike, width: float, delta: float = 0.05, loss_bound: float = 1.0
+) -> NDArray[np.int64]:
+    """⌈M² log(p/δ)/(2 width²)⌉ − m_k, at least 0: rows to add until chance moves L̂_k by `width`.
+
+    Parameters
+    ----------
+    sizes : array-like of shape (p,)
+        m_k > 0, the rows that each domain has.
+    width : float
+        The width that is wanted, > 0.
+    delta : float
+        δ in (0, 1).
+    loss_bound : float
+        M > 0, what no loss can be above.
+
+    Returns
+    -------
+    ndarray of int, shape (p,)
+
+    Examples
+    --------
+    >>> rows_needed([50, 200, 900], width=0.05, delta=3 * np.exp(-2))
+    array([350, 200,   0])
+    """
+    m = positive("sizes", sizes)
+    wanted = finite_number("width", width, "give a number > 0", lambda x: x > 0)
+    enough = _bound(loss_bound) ** 2 * _log(m.size, delta) / (2 * wanted**2)
+    more = np.maximum(math.ceil(enough * (1 - 1e-12)) - np.floor(m), 0)
+    return np.asarray(more, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class DomainAdvice:
+    """Which domains to merge, and what that does to the bound.
+
+    Attributes
+    ----------
+    groups : tuple of tuple
+        The domains that stay or go together, by name.
+    labels : ndarray of int, shape (p,)
+        The group of each domain.
+    before, after : float
+        The bound of the worst domain as they are, and merged; without losses, its width.
+    is_merged : bool
+        Whether anything is to be merged.
+
+    Examples
+    --------
+    >>> advise_domains([1000, 1000, 25], losses=[0.1, 0.5, 0.12]).groups
+    ((0, 2), (1,))
+    """
+
+    groups: tuple[tuple[Any, ...], ...]
+    labels: NDArray[np.intp]
+    before: float
+    after: float
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether anything is to be merged."""
+        return len(self.groups) < len(self.labels)
+
+    def explain(self) -> str:
+        """The advice in words.
+
+        Returns
+        -------
+        str
+        """
+        if not self.is_merged:
+            return (
+                f"Keep the {len(self.labels)} domains as they are: each is large enough, or its "
+                "rows tell it from all others."
+            )
+        merged = [g for g in self.groups if len(g) > 1]
+        said = "; ".join(" + ".join(repr(str(name)) for name in g) for g in merged[:5])
+        more = f" and {len(merged) - 5} more groups" if len(merged) > 5 else ""
+        return (
+            f"Merge {said}{more}: {len(self.labels)} domains become {len(self.groups)}, and the "
+            f"bound of the worst one falls from {self.before:.3g} to {self.after:.3g}. What is "
+            "merged is no longer guarded on its own."
+        )
+
+
+def advise_domains(
+    sizes: ArrayLike,
+    losses: ArrayLike | None = None,
+    *,
+    names: Sequence[Any] | None = None,
+    width: float | None = None,
+    delta: float = 0.05,
+    loss_bound: float = 1.0,
+) -> DomainAdvice:
+    """Groups of width M √(log(p/δ)/(2 m_g)) ≤ `width`, of domains that cannot be told apart.
+
+    The smallest group that is too wide is merged with the one whose loss is nearest, unless the
+    rows tell some of their domains apart: L̂_j and L̂_k differ by more than the widths of j and k.
+    Then it stays as it is. Without losses, nothing tells them apart.
+
+    Parameters
+    ----------
+    sizes : array-like of shape (p,)
+        m_k > 0, the rows of each domain.
+    losses : array-like of shape (p,) or None
+        L̂_k in [0, M], mean losses; or any other number by which domains differ.
+    names : sequence or None
+        Names of the domains; None is 0, …, p − 1.
+    width : float or None
+        A domain within it is large enough; None is M/10.
+    delta : float
+        δ in (0, 1), how often the bound may fail.
+    loss_bound : float
+        M > 0, what no loss can be above.
+
+    Returns
+    -------
+    DomainAdvice
+
+    Examples
+    --------
+    >>> advice = advise_domains([5000, 30, 40], losses=[0.2, 0.2, 0.21], names=["a", "b", "c"])
+    >>> advice.groups
+    (('a', 'b', 'c'),)
+    >>> advise_domains([5000, 300, 40], width=0.1).groups
+    ((0,), (1, 2))
+    """
+    m, M, delta = positive("sizes", sizes), _bound(loss_bound), probability("delta", delta)
+    p = m.size
+    called = tuple(range(p)) if names is None else tuple(names)
+    if len(called) != p:
+        raise InputError("names", f"has {len(called)} entries", f"give {p}, one a domain")
+    L = np.zeros(p) if losses is None else finite_vector("losses", losses, p)
+    fix = "give a number > 0"
+    goal = M / 10 if width is None else finite_number("width", width, fix, lambda x: x > 0)
+    groups = _merged([[k] for k in range(p)], m, L, goal, delta, M)
+    labels = np.empty(p, dtype=np.intp)
+    for g, members in enumerate(groups):
+        labels[members] = g
+    named = tuple(tuple(called[k] for k in sorted(members)) for members in groups)
+    single: Groups = [[k] for k in range(p)]
+    worst = (float(_bounds(some, m, L, delta, M).max()) for some in (single, groups))
+    return DomainAdvice(named, labels, *worst)
+
+
+def _merged(groups: Groups, m: Array, L: Array, goal: float, delta: float, M: float) -> Groups:
+    """Merge the smallest group that is too wide with the nearest one, as long as there are such."""
+    own = confidence_widths(m, delta, M)
+    left_alone: set[int] = set()  # first members of groups that the rows tell from all others
+    while len(groups) > 1:
+        rows = np.array([float(m[g].sum()) for g in groups])
+        wide = M * np.sqrt(_log(len(groups), delta) / (2 * rows)) > goal
+        todo = [
+            i for i in np.argsort(rows, kind="stable") if wide[i] and groups[i][0] not in left_alone
+        ]
+        if not todo:
+            break
+        first = groups[todo[0]]
+        near = [g for g in groups if g is not first and _are_alike([*first, *g], L, own)]
+        if not near:
+            left_alone.add(first[0])
+            continue
+        other = min(near, key=lambda g: (abs(_mean(g, m, L) - _mean(first, m, L)), m[g].sum()))
+        rest = [g for g in groups if g is not first and g is not other]
+        groups = sorted([*rest, sorted([*first, *other])], key=min)
+        left_alone.clear()
+    return groups
+
+
+def _are_alike(members: list[int], L: Array, own: Array) -> bool:
+    """Whether all intervals L̂_k ± width_k have a number in common."""
+    return bool(np.max((L - own)[members]) <= np.min((L + own)[members]))
+
+
+def _mean(members: list[int], m: Array, L: Array) -> float:
+    return float(m[members] @ L[members] / m[members].sum())
+
+
+def _bounds(groups: Groups, m: Array, L: Array, delta: float, M: float) -> Array:
+    """L̂_g + M √(log(p/δ)/(2 m_g)) of each group."""
+    rows = np.array([float(m[g].sum()) for g in groups])
+    widths = M * np.sqrt(_log(len(groups), delta) / (2 * rows))
+    return np.array([_mean(g, m, L) for g in groups]) + widths
+
+
+def _log(p: int, delta: Any) -> float:
+    return math.log(p / probability("delta", delta))
+
+
+def _bound(loss_bound: Any) -> float:
+    return finite_number("loss_bound", loss_bound, "give a number > 0", lambda x: x > 0)

@@ -1,0 +1,167 @@
+"""How often bounds fail on generated data whose truth is known, and how wide they are.
+
+Each quick test has a slow one with more sizes, which goes through the public function for every
+data set. Run with -s to see the widths.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import anymix as ax
+from anymix.auditing.concentration import betting_each
+from anymix.auditing.ways import split
+from anymix.bounds import Complexity, generalization, held_out, tightest
+
+Array = NDArray[np.float64]
+DELTA, SETS = 0.1, 500
+ALLOWED = DELTA + 2.5 * math.sqrt(DELTA * (1 - DELTA) / SETS)
+
+# (rng, shape, domain) -> losses in [0, 1], and the mean of each domain
+SHAPES: dict[str, tuple[Callable[..., Array], list[float]]] = {
+    "0-1, rare": (lambda r, n, k: (r.random(n) < 0.01 + 0.02 * k) * 1.0, [0.01, 0.03, 0.05]),
+    "skewed": (lambda r, n, k: r.beta(0.5, 9.5 - k, n), [0.5 / (10 - k) for k in range(3)]),
+    "bimodal": (lambda r, n, k: r.beta(0.1, 0.1 * (k + 1), n), [1 / 2, 1 / 3, 1 / 4]),
+    "uniform": (lambda r, n, k: r.random(n) * (1 - 0.2 * k), [0.5, 0.4, 0.3]),
+}
+
+
+def lambdas(sizes: Array) -> dict[str, ax.MixtureSet]:
+    return {
+        "simplex": ax.Simplex(3),
+        "box": ax.Box([0.1, 0.1, 0.1], [0.6, 0.6, 0.8]),
+        "chi2": ax.Chi2Ball(sizes, 1.3),
+    }
+
+
+def hoeffding_and_union(means: Array, sizes: Array, target: ax.MixtureSet) -> float:
+    high = np.minimum(means + np.sqrt(math.log(len(sizes) / DELTA) / (2 * sizes)), 1)
+    return float(target.maximize(high) @ high)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_union_covers_and_is_never_wider_than_hoeffding(shape: str) -> None:
+    """All data sets at once, domain by domain, as `held_out` does for the union of domains."""
+    draw, truth = SHAPES[shape]
+    sizes, rng = np.array([150.0, 40.0, 5.0]), np.random.default_rng(1)
+    target = ax.Simplex(3)
+    deltas = split(sizes, target, DELTA)
+    x = [draw(rng, (SETS, int(n)), k) for k, n in enumerate(sizes)]
+    high = np.array(
+        [betting_each(list(x[k]), np.full(SETS, deltas[k]), 1.0) for k in range(3)]
+    ).T  # (sets, p)
+    means = np.array([part.mean(axis=1) for part in x]).T
+    assert np.mean(high.max(axis=1) < max(truth)) <= ALLOWED
+    assert np.mean(np.any(high < truth, axis=1)) <= ALLOWED
+    theirs = np.minimum(means + np.sqrt(math.log(3 / DELTA) / (2 * sizes)), 1)
+    assert np.all(high <= theirs + 1e-9)
+    if shape in ("skewed", "0-1, rare"):
+        ours, wide = high[:, 0] - means[:, 0], theirs[:, 0] - means[:, 0]  # of 150 rows
+        print(f"\n{shape}: width {np.mean(ours):.4f}, Hoeffding and union {np.mean(wide):.4f}")
+        assert np.mean(ours) <= 0.7 * np.mean(wide)
+    for i in range(3):
+        d = np.repeat(np.arange(3), sizes.astype(int))
+        found = held_out(np.concatenate([part[i] for part in x]), d, target, DELTA)
+        np.testing.assert_allclose(found.upper, high[i], rtol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["simplex", "box", "chi2"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("sizes", [(2000, 400, 5), (150, 100, 120)], ids=str)
+def test_held_out_covers_and_is_never_wider_than_hoeffding(
+    shape: str, name: str, sizes: tuple[int, ...]
+) -> None:
+    draw, truth = SHAPES[shape]
+    m, rng = np.array(sizes, dtype=np.float64), np.random.default_rng(2)
+    target, d = lambdas(m)[name], np.repeat(np.arange(3), sizes)
+    agnostic = float(target.maximize(truth) @ np.array(truth))
+    failed, low_failed, ours, theirs = 0, 0, [], []
+    for _ in range(SETS):
+        parts = [draw(rng, n, k) for k, n in enumerate(sizes)]
+        found = held_out(np.concatenate(parts), d, target, DELTA)
+        failed += found.value < agnostic
+        low_failed += found.low > agnostic
+        wide = hoeffding_and_union(found.domain_losses, m, target)
+        assert found.value <= wide + 1e-9
+        ours.append(found.value - found.agnostic_loss)
+        theirs.append(wide - found.agnostic_loss)
+    print(
+        f"\n{shape}, {name} ({found.way}), {sizes}: fails {failed / SETS:.3f} above, "
+        f"{low_failed / SETS:.3f} below; width {np.mean(ours):.4f}, Hoeffding {np.mean(theirs):.4f}"
+    )
+    assert max(failed, low_failed) / SETS <= ALLOWED
+    if shape == "skewed" and min(sizes) >= 100:
+        assert np.mean(ours) <= 0.7 * np.mean(theirs)
+
+
+def test_direct_bounds_of_small_sets_cover() -> None:
+    """Corners and centre, on which the union has no say."""
+    rng, n = np.random.default_rng(3), 12
+    sizes = np.full(12, float(n))
+    truth = np.linspace(0.05, 0.25, 12)
+    d = np.repeat(np.arange(12), n)
+    for target, way in (
+        (ax.Point(np.repeat([0.15, 0.05, 0.05], 4) / 1.0), "corners"),
+        (ax.Chi2Ball(sizes, 1.02), "center"),
+    ):
+        agnostic = float(target.maximize(truth) @ truth)
+        found = [held_out(rng.beta(0.5, 0.5 / truth[d] - 0.5), d, target, DELTA) for _ in range(40)]
+        assert {f.way for f in found} == {way}
+        assert np.mean([f.value < agnostic for f in found]) <= DELTA
+        assert np.mean([f.low > agnostic for f in found]) <= DELTA
+
+
+THETAS, NOISE = np.array([0.3, 0.5, 0.6]), np.array([0.05, 0.1, 0.2])
+GRID = np.linspace(0, 1, 21)  # the models: 1{x > t}, whose losses are known
+
+
+def thresholds(rng: np.random.Generator, n: int, k: int, n_sets: int) -> Array:
+    """The mean 0-1 loss of every model on n rows of domain k, (sets, 21)."""
+    x = rng.random((n_sets, n))
+    y = (x > THETAS[k]) ^ (rng.random((n_sets, n)) < NOISE[k])
+    return np.stack([((x > t) != y).mean(axis=1) for t in GRID], axis=1)
+
+
+@pytest.mark.parametrize("name", ["simplex", "box", "chi2"])
+def test_generalization_holds_for_every_model_at_once(name: str) -> None:
+    """21 thresholds: a finite class, and one of VC dimension 1. The worst of them is checked."""
+    sizes, rng = np.array([400.0, 100.0, 30.0]), np.random.default_rng(4)
+    target = lambdas(sizes)[name]
+    losses = np.stack([thresholds(rng, int(n), k, SETS) for k, n in enumerate(sizes)], axis=2)
+    truth = NOISE + (1 - 2 * NOISE) * np.abs(GRID[:, None] - THETAS)  # (21, p)
+    agnostic = np.array([target.maximize(row) @ row for row in truth])
+    for c in (Complexity.finite(21, sizes), Complexity.vc(1, sizes, spread=1.0)):
+        failed, values = 0, list[float]()
+        for table in losses[:: 1 if name != "chi2" else 25]:  # balls take longer
+            h = int(np.argmax(agnostic - np.max(table, axis=1)))  # what the rows flatter most
+            found = (
+                generalization(table[h], sizes, c, target, DELTA)
+                if len(values) % 5
+                else tightest(table[h], sizes, c, target, DELTA)
+            )
+            failed += found.value < agnostic[h]
+            values.append(found.value)
+        print(f"\n{name}: fails {failed / len(values):.3f}, mean bound {np.mean(values):.3f}")
+        assert failed / len(values) <= ALLOWED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["simplex", "box", "chi2"])
+def test_generalization_with_n_from_5_to_2000(name: str) -> None:
+    sizes, rng = np.array([2000.0, 100.0, 5.0]), np.random.default_rng(5)
+    target = lambdas(sizes)[name]
+    losses = np.stack([thresholds(rng, int(n), k, SETS) for k, n in enumerate(sizes)], axis=2)
+    truth = NOISE + (1 - 2 * NOISE) * np.abs(GRID[:, None] - THETAS)
+    agnostic = np.array([target.maximize(row) @ row for row in truth])
+    c: Any = Complexity.finite(21, sizes)
+    failed = 0
+    for table in losses:
+        h = int(np.argmax(agnostic - np.max(table, axis=1)))
+        failed += generalization(table[h], sizes, c, target, DELTA).value < agnostic[h]
+    print(f"\n{name}: fails {failed / SETS:.3f}")
+    assert failed / SETS <= ALLOWED
