@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         AgnosticEnsemble,
         AgnosticRegressor,
         AgnosticRegressorCV,
+        BregmanClusters,
         agnostic_scorer,
     )
     from anymix.mixtures import (
@@ -59,7 +60,7 @@ __version__ = "0.2.0"
 _NAMES = {
     "anymix.auditing": "audit compare",
     "anymix.estimators": "AgnosticClassifier AgnosticClassifierCV AgnosticEnsemble "
-    "AgnosticRegressor AgnosticRegressorCV agnostic_scorer",
+    "AgnosticRegressor AgnosticRegressorCV BregmanClusters agnostic_scorer",
     "anymix.mixtures": "Adversary Box Chi2Ball Chi2Penalty DirichletPrior Hull MixtureSet Point "
     "Simplex TVBall Vertices cvar",
     "anymix.problem": "CrossEntropy Hinge Huber LinearDomains SquaredError",
@@ -82,6 +83,7 @@ __all__ = [
     "AgnosticRegressor",
     "AgnosticRegressorCV",
     "Box",
+    "BregmanClusters",
     "Certificate",
     "Chi2Ball",
     "Chi2Penalty",

@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anymix.estimators.clients import Clients, describe_clients
+    from anymix.estimators.clustering import BregmanClusters
     from anymix.estimators.ensemble import AgnosticEnsemble
     from anymix.estimators.guarding import NothingGained
     from anymix.estimators.linear import AgnosticClassifier, AgnosticRegressor
@@ -19,9 +21,12 @@ _PLACE = {
     "AgnosticEnsemble": "ensemble",
     "AgnosticRegressor": "linear",
     "AgnosticRegressorCV": "selection",
+    "BregmanClusters": "clustering",
+    "Clients": "clients",
     "NothingGained": "guarding",
     "OverfitWarning": "overfitting",
     "agnostic_scorer": "scorer",
+    "describe_clients": "clients",
 }
 
 __all__ = [
@@ -30,9 +35,12 @@ __all__ = [
     "AgnosticEnsemble",
     "AgnosticRegressor",
     "AgnosticRegressorCV",
+    "BregmanClusters",
+    "Clients",
     "NothingGained",
     "OverfitWarning",
     "agnostic_scorer",
+    "describe_clients",
 ]
 
 
