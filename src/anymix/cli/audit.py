@@ -66,6 +66,13 @@ Loss = Annotated[
     str | None, typer.Option(help="zero_one, log, squared or absolute.", show_default="by kind")
 ]
 Confidence = Annotated[float, typer.Option(help="Level of the intervals.")]
+FindSegments = Annotated[
+    bool,
+    typer.Option(
+        "--find-segments",
+        help="Also search the other columns for groups of rows that are served badly.",
+    ),
+]
 
 
 def audit_file(
@@ -79,6 +86,7 @@ def audit_file(
     loss: Loss = None,
     mixtures: Mixtures = "simplex",
     confidence: Confidence = 0.95,
+    find_segments: FindSegments = False,
     report: Report = None,
     encoding: Encoding = "utf-8",
     quiet: Quiet = False,
@@ -92,6 +100,8 @@ def audit_file(
 
     - anymix audit preds.csv -t y -p p_no -p p_yes -d sex -d race --report audit.html
 
+    - anymix audit preds.csv -t y -p p -d region --find-segments
+
     - anymix audit preds.csv --losses nll --against old -d language --mixtures cvar:0.3 --json
     """
     check_outputs({"--report": report}, [table, Path(mixtures)])
@@ -101,7 +111,7 @@ def audit_file(
     shown = not (quiet or as_json)
     with steps(shown) as step, in_options(OPTIONS, [table]):
         step(f"reading {table}")
-        audits, found = _audited(
+        frame, audits, found = _audited(
             table,
             encoding,
             domain,
@@ -114,16 +124,27 @@ def audit_file(
             confidence=confidence,
             classes=None if classes is None else _names(classes),
         )
+        segments: list[dict[str, Any]] = []
+        if find_segments:
+            step("searching for segments")
+            named = [target, *said, losses, against]
+            segments = _segments(frame, list(audits.values())[-1], domain, named)
     files: dict[str, str | None] = {}
+    notes = [f"Segment {segment['words']}." for segment in segments]
+    if find_segments and not segments:
+        notes = ["No group of rows looked worse than the others."]
     if report is not None:
-        files["report"] = write_report(report, audits, f"Audit of {table.name}", None, [])
-    print_result(found, files=files, notes=[], training={}, shown=shown, as_json=as_json)
+        files["report"] = write_report(report, audits, f"Audit of {table.name}", None, notes)
+    more = {"segments": segments} if find_segments else {}
+    print_result(
+        found, files=files, notes=notes, training={}, shown=shown, as_json=as_json, more=more
+    )
 
 
 def _audited(
     table: Path, encoding: str, domain: list[str], **options: Any
-) -> tuple[dict[str, Any], Any]:
-    """The audits by column, and the only one of them or the comparison of the two."""
+) -> tuple[Any, dict[str, Any], Any]:
+    """The table, its audits by column, and the only one of them or the comparison of the two."""
     from anymix.auditing import compare
     from anymix.tables import audit_frame, read_table
 
@@ -133,8 +154,29 @@ def _audited(
     audits = audit_frame(frame, domain, **options)
     first, *second = audits
     if not second:
-        return audits, audits[first]
-    return audits, compare(audits[first], audits[second[0]], (first, second[0]))
+        return frame, audits, audits[first]
+    return frame, audits, compare(audits[first], audits[second[0]], (first, second[0]))
+
+
+def _segments(
+    frame: Any, audit: Any, domain: list[str], named: list[str | None]
+) -> list[dict[str, Any]]:
+    """What the search for segments found, as JSON has it."""
+    from anymix.tables.segmented import frame_segments, segment_in_words
+
+    found = frame_segments(frame, audit, domain, [name for name in named if name])
+    return [
+        {
+            "conditions": list(segment.conditions),
+            "share": segment.share,
+            "loss": segment.loss,
+            "elsewhere": segment.rest,
+            "excess": list(segment.excess),
+            "weak": segment.is_weak,
+            "words": segment_in_words(segment, audit.confidence),
+        }
+        for segment in found
+    ]
 
 
 def _check_columns(
