@@ -226,7 +226,7 @@ def expected_failures(estimator: ax.BregmanClusters) -> dict[str, str]:
     }
 
 
-@parametrize_with_checks(
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
     [ax.BregmanClusters(2, name, n_init=50) for name in DIVERGENCES if name != "itakura_saito"],
     expected_failed_checks=expected_failures,
 )

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from anymix.estimators.guarding import NothingGained
     from anymix.estimators.linear import AgnosticClassifier, AgnosticRegressor
     from anymix.estimators.overfitting import OverfitWarning
+    from anymix.estimators.personal import Personalized
+    from anymix.estimators.personal_fits import PersonalizedCV
     from anymix.estimators.scorer import agnostic_scorer
     from anymix.estimators.selection import AgnosticClassifierCV, AgnosticRegressorCV
 
@@ -25,6 +27,8 @@ _PLACE = {
     "Clients": "clients",
     "NothingGained": "guarding",
     "OverfitWarning": "overfitting",
+    "Personalized": "personal",
+    "PersonalizedCV": "personal_fits",
     "agnostic_scorer": "scorer",
     "describe_clients": "clients",
 }
@@ -39,6 +43,8 @@ __all__ = [
     "Clients",
     "NothingGained",
     "OverfitWarning",
+    "Personalized",
+    "PersonalizedCV",
     "agnostic_scorer",
     "describe_clients",
 ]
