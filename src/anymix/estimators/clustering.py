@@ -21,18 +21,15 @@ from anymix.errors import InputError
 from anymix.problem.clusters import (
     Clusters,
     best_clusters,
+    clusters_by_bound,
     clusters_from,
-    impurities,
     shares_of,
-    width,
 )
 from anymix.problem.divergences import DIVERGENCES, Divergence, divergence_of
 
 Array = NDArray[np.float64]
 
 __all__ = ["BregmanClusters"]
-
-MOST_BY_BOUND = 20  # clusters that are tried by n_clusters="bound"
 
 
 class BregmanClusters(ClusterMixin, BaseEstimator):
@@ -222,14 +219,8 @@ class BregmanClusters(ClusterMixin, BaseEstimator):
         if self.divergence == "mahalanobis" and self.precision is None:
             found = "is needed for n_clusters='bound' with this divergence"
             raise InputError("precision", found, "give the inverse covariance of single rows")
-        tried = [
-            best_clusters(rows, weights, K, D, rng, self.n_init, self.max_iter)
-            for K in range(1, min(len(rows), MOST_BY_BOUND) + 1)
-        ]
-        self.bounds_ = np.array([
-            width(impurities(c, rows, weights, D), np.bincount(c.labels, weights)) for c in tried
-        ])  # fmt: skip
-        return tried[int(self.bounds_.argmin())]
+        found, self.bounds_ = clusters_by_bound(rows, weights, D, rng, self.n_init, self.max_iter)
+        return found
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -20,7 +20,17 @@ from anymix.problem.divergences import Divergence
 Array = NDArray[np.float64]
 Labels = NDArray[np.intp]
 
-__all__ = ["Clusters", "best_clusters", "clusters_from", "impurities", "shares_of", "width"]
+__all__ = [
+    "Clusters",
+    "best_clusters",
+    "clusters_by_bound",
+    "clusters_from",
+    "impurities",
+    "shares_of",
+    "width",
+]
+
+MOST_BY_BOUND = 20  # clusters that are tried by their bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,6 +271,43 @@ def width(impurity: Array, sizes: Array, delta: float = 0.05) -> float:
     (0.0387, 0.3037)
     """
     return float(np.max(impurity + np.sqrt(math.log(len(sizes) / delta) / (2 * sizes))))
+
+
+def clusters_by_bound(
+    X: Array,
+    sizes: Array,
+    divergence: Divergence,
+    rng: np.random.Generator,
+    n_init: int = 10,
+    max_iter: int = 300,
+) -> tuple[Clusters, Array]:
+    """The best clusters of the K = 1, 2, … whose `width` is least, and the widths of all K.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        The clients' statistics, as `divergence.read` gives them.
+    sizes : ndarray of shape (n,)
+        m_i, the rows of each client.
+    divergence : Divergence
+        D.
+    rng : Generator
+        The source of the seeds.
+    n_init, max_iter : int
+        As in `best_clusters`.
+
+    Returns
+    -------
+    Clusters, ndarray of shape (at most 20,)
+    """
+    tried = [
+        best_clusters(X, sizes, K, divergence, rng, n_init, max_iter)
+        for K in range(1, min(len(X), MOST_BY_BOUND) + 1)
+    ]
+    widths = [
+        width(impurities(c, X, sizes, divergence), np.bincount(c.labels, sizes)) for c in tried
+    ]
+    return tried[int(np.argmin(widths))], np.array(widths)
 
 
 # A client that is a mixture of domains ----------------------------------------------------------
