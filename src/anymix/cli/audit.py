@@ -19,6 +19,7 @@ from anymix.cli.options import (
     in_options,
 )
 from anymix.cli.output import print_result, steps, write_report
+from anymix.cli.segments import FindSegments, segments_of
 from anymix.errors import InputError
 
 __all__ = ["audit_file"]
@@ -66,13 +67,6 @@ Loss = Annotated[
     str | None, typer.Option(help="zero_one, log, squared or absolute.", show_default="by kind")
 ]
 Confidence = Annotated[float, typer.Option(help="Level of the intervals.")]
-FindSegments = Annotated[
-    bool,
-    typer.Option(
-        "--find-segments",
-        help="Also search the other columns for groups of rows that are served badly.",
-    ),
-]
 
 
 def audit_file(
@@ -124,21 +118,17 @@ def audit_file(
             confidence=confidence,
             classes=None if classes is None else _names(classes),
         )
-        segments: list[dict[str, Any]] = []
+        segments, notes = [], list[str]()
         if find_segments:
             step("searching for segments")
             named = [target, *said, losses, against]
-            segments = _segments(frame, list(audits.values())[-1], domain, named)
+            segments, notes = segments_of(frame, list(audits.values())[-1], domain, named)
     files: dict[str, str | None] = {}
-    notes = [f"Segment {segment['words']}." for segment in segments]
-    if find_segments and not segments:
-        notes = ["No group of rows looked worse than the others."]
     if report is not None:
         files["report"] = write_report(report, audits, f"Audit of {table.name}", None, notes)
     more = {"segments": segments} if find_segments else {}
-    print_result(
-        found, files=files, notes=notes, training={}, shown=shown, as_json=as_json, more=more
-    )
+    options: dict[str, Any] = {"files": files, "notes": notes, "training": {}, "more": more}
+    print_result(found, shown=shown, as_json=as_json, **options)
 
 
 def _audited(
@@ -156,27 +146,6 @@ def _audited(
     if not second:
         return frame, audits, audits[first]
     return frame, audits, compare(audits[first], audits[second[0]], (first, second[0]))
-
-
-def _segments(
-    frame: Any, audit: Any, domain: list[str], named: list[str | None]
-) -> list[dict[str, Any]]:
-    """What the search for segments found, as JSON has it."""
-    from anymix.tables.segmented import frame_segments, segment_in_words
-
-    found = frame_segments(frame, audit, domain, [name for name in named if name])
-    return [
-        {
-            "conditions": list(segment.conditions),
-            "share": segment.share,
-            "loss": segment.loss,
-            "elsewhere": segment.rest,
-            "excess": list(segment.excess),
-            "weak": segment.is_weak,
-            "words": segment_in_words(segment, audit.confidence),
-        }
-        for segment in found
-    ]
 
 
 def _check_columns(
