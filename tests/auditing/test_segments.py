@@ -26,7 +26,7 @@ def drawn(seed: int, kind: str | None, n: int = 5000) -> tuple[Any, Any, NDArray
         "number": X["x0"] > 1.645,
         "both": (X["x0"] > 0.674) & (X["b"] == "r"),
     }.get(str(kind), pd.Series(np.zeros(n, dtype=bool)))
-    return X, np.abs(r.normal(size=n)) * np.where(bad, 1.5, 1.0), bad.to_numpy()
+    return X, np.abs(r.normal(size=n)) * np.where(bad, 1.5, 1.0), np.asarray(bad, dtype=bool)
 
 
 def is_found(segments: list[Segment], bad: NDArray[np.bool_]) -> bool:

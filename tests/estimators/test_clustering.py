@@ -51,11 +51,12 @@ def planted(name: str, seed: int, K: int = 4, n: int = 60) -> tuple[Array, Array
     rng = RNG(seed)
     centers = rng.permutation(np.kron(np.eye(K), [2.0, 1.0])) + 0.5  # (K, 2K)
     kinds, sizes = rng.permutation(np.arange(n) % K), rng.integers(60, 300, size=n)
-    draw = {
+    draws: dict[str, Any] = {
         "kl": lambda c, m: rng.multinomial(m, c / c.sum()) / m,
         "i_divergence": lambda c, m: rng.poisson(c, size=(m, len(c))).mean(axis=0),
         "itakura_saito": lambda c, m: rng.exponential(c, size=(m, len(c))).mean(axis=0),
-    }.get(name, lambda c, m: rng.normal(c, size=(m, len(c))).mean(axis=0))
+    }
+    draw = draws.get(name, lambda c, m: rng.normal(c, size=(m, len(c))).mean(axis=0))
     rows = [draw(centers[k], m) for k, m in zip(kinds, sizes, strict=True)]
     return np.array(rows), sizes.astype(np.float64), kinds
 
@@ -105,7 +106,8 @@ def test_kl_is_as_good_as_the_best_of_all_partitions() -> None:
             means = [
                 np.average(X[at == k], 0, w[at == k]) if (at == k).any() else X[0] for k in range(3)
             ]
-            return sum(w[i] * by_definition("kl", X[i], means[k]) for i, k in enumerate(labels))
+            terms = [by_definition("kl", X[i], means[k]) for i, k in enumerate(labels)]
+            return float(w @ terms)
 
         best = min(value(labels) for labels in product(range(3), repeat=7))
         model = ax.BregmanClusters(3, n_init=30).fit(X, sample_weight=w)
@@ -171,7 +173,8 @@ def test_soft_memberships_are_the_best_on_a_grid_and_serve_as_domains() -> None:
 def test_statistics_of_clients() -> None:
     clients, x = ["b", "a", "b", "b"], [[0.0], [1.0], [2.0], [3.0]]
     found = describe_clients(clients, labels=["u", "v", "v", "u"], X=x, bins=2)
-    np.testing.assert_allclose(found.statistics, [[0, 1, 1, 0], [2 / 3, 1 / 3, 1 / 3, 2 / 3]])
+    wanted = np.array([[0, 1, 1, 0], [2 / 3, 1 / 3, 1 / 3, 2 / 3]])
+    np.testing.assert_allclose(found.statistics, wanted)
     assert found.columns == ["label=u", "label=v", "x0 bin 0", "x0 bin 1"]
     smooth = describe_clients(clients, labels=["u", "v", "v", "u"], smoothing=2.0)
     np.testing.assert_allclose(smooth.statistics, [[1 / 3, 2 / 3], [3 / 5, 2 / 5]])

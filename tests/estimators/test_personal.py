@@ -95,10 +95,10 @@ def clinics(seed: int, p: int = 8, d: int = 4) -> list[Rows]:
 
 
 def log_losses(said: Array, y: NDArray[np.bool_]) -> Array:
-    return -np.log(said[np.arange(len(y)), y.astype(int)])
+    return np.asarray(-np.log(said[np.arange(len(y)), y.astype(int)]))
 
 
-def one_run(seed: int) -> tuple[Array, float, bool]:
+def one_run(seed: int) -> tuple[NDArray[np.bool_], float, bool]:
     """Which domains are served no worse than by both parents on the rows that chose α; on test
     rows the mean gain, and whether no domain is worse off beyond its standard error."""
     (X, y, k), held, (Xt, yt, kt) = clinics(seed)

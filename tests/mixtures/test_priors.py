@@ -41,7 +41,9 @@ def dirichlet(alpha: Array) -> LogPrior:
 
 
 def normal(center: Array, Q: Array) -> LogPrior:
-    return LogPrior(lambda x: -(x - center) @ Q @ (x - center) / 2, lambda x: -Q @ (x - center), 3)
+    return LogPrior(
+        lambda x: -float((x - center) @ Q @ (x - center)) / 2, lambda x: -Q @ (x - center), 3
+    )
 
 
 @pytest.mark.parametrize("mixtures", SETS, ids=lambda s: type(s).__name__)

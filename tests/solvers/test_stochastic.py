@@ -827,6 +827,8 @@ def test_a_run_that_blows_up_says_so(algorithm: Algorithm) -> None:
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_prior_whose_density_is_left_says_so(compiled: bool) -> None:
     prior = DirichletPrior([2.0, 2.0, 2.0])
-    options = {"step_mixture": 100.0, "offsets": [-9.0, 0.0, 0.0], "compiled": compiled}
+    options: dict[str, Any] = {"step_mixture": 100.0, "offsets": [-9.0, 0.0, 0.0]}
     with pytest.raises(ValueError, match="step_mixture where a prior"):
-        print(last(start(prior=prior, **options), 10).mixture)  # steps are played when one looks
+        print(
+            last(start(prior=prior, compiled=compiled, **options), 10).mixture
+        )  # steps are played when one looks

@@ -133,9 +133,10 @@ def weak_segments(
     n = len(columns[0].values)
     loss = finite_vector("losses", losses, n)
     level = finite_number("confidence", confidence, "give one in (0, 1)", lambda c: 0 < c < 1)
-    if max_segments < 1 or n < 40:
-        argument, found = ("max_segments", max_segments) if n >= 40 else ("losses", n)
-        raise InputError(argument, f"is {found} rows" if n < 40 else f"is {found}", "give more")
+    if n < 40:
+        raise InputError("losses", f"is {n} rows", "give more")
+    if max_segments < 1:
+        raise InputError("max_segments", f"is {max_segments}", "give a number ≥ 1")
     rng = np.random.default_rng(random_state)
     half = np.zeros(n, dtype=bool)
     half[rng.permutation(n)[: n // 2]] = True

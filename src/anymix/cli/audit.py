@@ -118,7 +118,7 @@ def audit_file(
             confidence=confidence,
             classes=None if classes is None else _names(classes),
         )
-        segments, notes = [], list[str]()
+        segments, notes = list[Any](), list[str]()
         if find_segments:
             step("searching for segments")
             named = [target, *said, losses, against]

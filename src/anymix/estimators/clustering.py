@@ -196,7 +196,8 @@ class BregmanClusters(ClusterMixin, BaseEstimator):
         if isinstance(self.n_clusters, str):
             return self._by_bound(rows, weights, D, weighted, rng)
         K = self.n_clusters
-        if not isinstance(K, int | np.integer) or not 1 <= K <= len(rows):
+        whole: Any = K
+        if not isinstance(whole, int | np.integer) or not 1 <= K <= len(rows):
             found = f"is {K!r}, and there are n_samples = {len(rows)} clients"
             raise InputError("n_clusters", found, "give a whole number from 1 to that, or 'bound'")
         if self.init is None:
@@ -214,11 +215,11 @@ class BregmanClusters(ClusterMixin, BaseEstimator):
             fix = "give a whole number or 'bound'"
             raise InputError("n_clusters", f"is {self.n_clusters!r}", fix)
         if not weighted:
-            found = "is needed for n_clusters='bound', which weighs rows against purity"
-            raise InputError("sample_weight", found, "give the number of rows of each client")
+            lacks = "is needed for n_clusters='bound', which weighs rows against purity"
+            raise InputError("sample_weight", lacks, "give the number of rows of each client")
         if self.divergence == "mahalanobis" and self.precision is None:
-            found = "is needed for n_clusters='bound' with this divergence"
-            raise InputError("precision", found, "give the inverse covariance of single rows")
+            lacks = "is needed for n_clusters='bound' with this divergence"
+            raise InputError("precision", lacks, "give the inverse covariance of single rows")
         found, self.bounds_ = clusters_by_bound(rows, weights, D, rng, self.n_init, self.max_iter)
         return found
 

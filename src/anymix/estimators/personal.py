@@ -52,7 +52,7 @@ class Mixer(MetaEstimatorMixin, BaseEstimator):
         """h_k by domain, fitted."""
         raise NotImplementedError
 
-    @available_if(_has_probabilities)
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, domains: Any = None) -> Array:
         """α_k times the shared model's probabilities plus 1 − α_k times the domain's own, (n, K).
 
@@ -228,8 +228,8 @@ def blends(
             found.append(Blend(1.0, shared, shared, np.nan))
         else:
             found.append(best_blend(a[mine], b[mine], kind, z))
-    alpha, personal, shared, own = (np.array(values) for values in zip(*found, strict=True))
-    return alpha, {"agnostic": shared, "local": own, "personal": personal}
+    alpha, personal, parent, own = (np.array(values) for values in zip(*found, strict=True))
+    return alpha, {"agnostic": parent, "local": own, "personal": personal}
 
 
 def says(model: Any, X: Any, domains: Any, like: Any) -> Array:

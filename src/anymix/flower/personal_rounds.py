@@ -152,7 +152,8 @@ def _statistics(sums: Array, sizes: Array, kind: str) -> Array:
     d = sums.shape[1] // 2
     total = sums.sum(axis=0) / sizes.sum()
     spread = np.sqrt(np.maximum(total[d:] - total[:d] ** 2, 0.0))
-    return (mean[:, :d] - total[:d]) / np.where(spread > 0, spread, 1.0)
+    unit = np.where(spread > 0, spread, 1.0)
+    return np.asarray((mean[:, :d] - total[:d]) / unit)
 
 
 @dataclass(frozen=True, eq=False)

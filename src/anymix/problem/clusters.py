@@ -304,8 +304,9 @@ def clusters_by_bound(
         best_clusters(X, sizes, K, divergence, rng, n_init, max_iter)
         for K in range(1, min(len(X), MOST_BY_BOUND) + 1)
     ]
+    rows = [np.asarray(np.bincount(c.labels, sizes), dtype=np.float64) for c in tried]
     widths = [
-        width(impurities(c, X, sizes, divergence), np.bincount(c.labels, sizes)) for c in tried
+        width(impurities(c, X, sizes, divergence), m) for c, m in zip(tried, rows, strict=True)
     ]
     return tried[int(np.argmin(widths))], np.array(widths)
 

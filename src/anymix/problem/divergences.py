@@ -115,7 +115,8 @@ class Divergence:
         """
         off = self._impossible(X, centers)
         least = off.min(axis=1, keepdims=True)
-        return np.argmin(np.where(off > least, np.inf, self._finite(X, centers)), axis=1)
+        near = np.where(off > least, np.inf, self._finite(X, centers))
+        return np.asarray(near.argmin(axis=1), dtype=np.intp)
 
     def seed(self, x: Array, mean: Array) -> Array:
         """A centre near x, (d,), that is at no infinite divergence from any row.
@@ -140,7 +141,7 @@ class Divergence:
         """D where it is finite."""
         g = self.slope(centers)
         rest = np.einsum("kd,kd->k", g, centers) - self.phi(centers)
-        return np.maximum(self.phi(X)[:, None] - X @ g.T + rest, 0.0)
+        return np.asarray(np.maximum(self.phi(X)[:, None] - X @ g.T + rest, 0.0))
 
 
 def _log(x: Array) -> Array:

@@ -88,7 +88,8 @@ def cluster_frame(
     model = BregmanClusters(n_clusters, divergence, random_state)
     model.fit(statistics, sample_weight=sizes)
     table = {client: parts[0].names, "domain": model.labels_, "rows": sizes.astype(np.int64)}
-    return ClusteredClients(pandas().DataFrame(table), np.bincount(model.labels_, sizes), model)
+    total = np.asarray(np.bincount(model.labels_, sizes), dtype=np.float64)
+    return ClusteredClients(pandas().DataFrame(table), total, model)
 
 
 def _histogram(frame: Any, owners: NDArray[Any], name: str) -> Clients:
