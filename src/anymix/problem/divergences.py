@@ -100,6 +100,19 @@ class Divergence:
         """
         return np.where(self._impossible(X, centers) > 0, np.inf, self._finite(X, centers))
 
+    def each(self, X: Array, centers: Array) -> Array:
+        """D of every row from a centre of its own that is > 0 wherever the row is, (n,).
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            The rows x.
+        centers : ndarray of shape (n, d)
+            The centre c of each.
+        """
+        bend = np.einsum("nd,nd->n", self.slope(centers), X - centers)
+        return np.asarray(np.maximum(self.phi(X) - self.phi(centers) - bend, 0.0))
+
     def nearest(self, X: Array, centers: Array) -> NDArray[np.intp]:
         """The centre of least divergence for each row, (n,).
 
