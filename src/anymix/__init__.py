@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         AgnosticEnsemble,
         AgnosticRegressor,
         AgnosticRegressorCV,
+        BregmanClusters,
+        Personalized,
         agnostic_scorer,
     )
     from anymix.mixtures import (
@@ -59,7 +61,7 @@ __version__ = "0.2.0"
 _NAMES = {
     "anymix.auditing": "audit compare",
     "anymix.estimators": "AgnosticClassifier AgnosticClassifierCV AgnosticEnsemble "
-    "AgnosticRegressor AgnosticRegressorCV agnostic_scorer",
+    "AgnosticRegressor AgnosticRegressorCV BregmanClusters Personalized agnostic_scorer",
     "anymix.mixtures": "Adversary Box Chi2Ball Chi2Penalty DirichletPrior Hull MixtureSet Point "
     "Simplex TVBall Vertices cvar",
     "anymix.problem": "CrossEntropy Hinge Huber LinearDomains SquaredError",
@@ -82,6 +84,7 @@ __all__ = [
     "AgnosticRegressor",
     "AgnosticRegressorCV",
     "Box",
+    "BregmanClusters",
     "Certificate",
     "Chi2Ball",
     "Chi2Penalty",
@@ -93,6 +96,7 @@ __all__ = [
     "Hull",
     "LinearDomains",
     "MixtureSet",
+    "Personalized",
     "Point",
     "Simplex",
     "Solution",

@@ -425,7 +425,7 @@ FAULTS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"baseline": [0.1, 0.2]}, {}, r"baseline has shape \(2,\)"),
     ({"baseline": [0.1, 0.2, np.nan]}, {}, "baseline has 1 missing"),
     ({"solver": "stochastic", "schedule": "fast"}, {}, "schedule is 'fast'"),
-    ({"solver": "optimistic", "prior": ax.DirichletPrior([2.0] * 3)}, {}, "takes no prior"),
+    ({"solver": "optimistic", "anchor": "ordinary"}, {}, "takes no anchor"),
     ({"solver": "lbfgs"}, {}, "solver is 'lbfgs'"),
     ({"gamma": -1.0}, {}, "gamma is -1.0"),
     ({"mu": np.inf}, {}, "mu is inf"),

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from anymix.mixtures import Chi2Ball, DirichletPrior, Hull, Point, Simplex, TVBall, cvar
+from anymix.mixtures import Chi2Ball, DirichletPrior, Point, Simplex, TVBall, cvar
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
 from anymix.solvers import curvature, sqp
@@ -612,12 +612,6 @@ def test_the_hinge_is_refused() -> None:
     X, y, domains = table("binary")
     with pytest.raises(ValueError, match=r"Hinge\(\) has no curvature"):
         solve(LinearDomains(X, y, domains, Hinge()))
-
-
-def test_a_prior_on_a_set_without_its_best_response() -> None:
-    X, y, domains = table("binary")
-    with pytest.raises(TypeError, match="Dirichlet prior on Hull"):
-        solve(LinearDomains(X, y, domains), Hull(np.eye(3)), prior=DirichletPrior([2, 2, 2]))
 
 
 @EVERY_LOSS

@@ -824,7 +824,11 @@ def test_a_run_that_blows_up_says_so(algorithm: Algorithm) -> None:
         last(start(algorithm, problem=make("squared"), step_w=1e200, sampler=FullBatch()), 10)
 
 
-def test_a_prior_whose_density_is_left_says_so() -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_prior_whose_density_is_left_says_so(compiled: bool) -> None:
     prior = DirichletPrior([2.0, 2.0, 2.0])
+    options: dict[str, Any] = {"step_mixture": 100.0, "offsets": [-9.0, 0.0, 0.0]}
     with pytest.raises(ValueError, match="step_mixture where a prior"):
-        last(start(prior=prior, step_mixture=100.0, offsets=[-9.0, 0.0, 0.0]), 10)
+        print(
+            last(start(prior=prior, compiled=compiled, **options), 10).mixture
+        )  # steps are played when one looks

@@ -19,6 +19,7 @@ from anymix.cli.options import (
     in_options,
 )
 from anymix.cli.output import print_result, steps, write_report
+from anymix.cli.segments import FindSegments, segments_of
 from anymix.errors import InputError
 
 __all__ = ["audit_file"]
@@ -99,6 +100,7 @@ def audit_file(
     guarantee: Guarantee = None,
     loss_bound: LossBound = None,
     fail_if: FailIf = None,
+    find_segments: FindSegments = False,
     report: Report = None,
     encoding: Encoding = "utf-8",
     quiet: Quiet = False,
@@ -111,6 +113,8 @@ def audit_file(
     - anymix audit preds.csv --target y --prediction p --domain region
 
     - anymix audit preds.csv -t y -p p_no -p p_yes -d sex -d race --report audit.html
+
+    - anymix audit preds.csv -t y -p p -d region --find-segments
 
     - anymix audit preds.csv --losses nll --against old -d language --mixtures cvar:0.3 --json
 
@@ -125,7 +129,7 @@ def audit_file(
         guarantee = 0.05
     with steps(shown) as step, in_options(OPTIONS, [table]):
         step(f"reading {table}")
-        audits, found = _audited(
+        frame, audits, found = _audited(
             table,
             encoding,
             domain,
@@ -141,11 +145,18 @@ def audit_file(
             classes=None if classes is None else class_names(classes),
         )
         model = list(audits.values())[-1]  # the one that is not only compared with
-        failures = [said for asked in conditions if (said := asked.failure(model))]
+        failures = [words for asked in conditions if (words := asked.failure(model))]
+        segments, notes = list[Any](), list[str]()
+        if find_segments:
+            step("searching for segments")
+            named = [target, *said, losses, against]
+            segments, notes = segments_of(frame, model, domain, named)
     files: dict[str, str | None] = {}
     if report is not None:
-        files["report"] = write_report(report, audits, f"Audit of {table.name}", None, [])
-    print_result(found, files=files, notes=[], training={}, shown=shown, as_json=as_json)
+        files["report"] = write_report(report, audits, f"Audit of {table.name}", None, notes)
+    more = {"segments": segments} if find_segments else {}
+    options: dict[str, Any] = {"files": files, "notes": notes, "training": {}, "more": more}
+    print_result(found, shown=shown, as_json=as_json, **options)
     _end(failures)
 
 
@@ -168,8 +179,8 @@ def _conditions(texts: list[str]) -> list[Any]:
 
 def _audited(
     table: Path, encoding: str, domain: list[str], **options: Any
-) -> tuple[dict[str, Any], Any]:
-    """The audits by column, and the only one of them or the comparison of the two."""
+) -> tuple[Any, dict[str, Any], Any]:
+    """The table, its audits by column, and the only one of them or the comparison of the two."""
     from anymix.auditing import compare
     from anymix.tables import audit_frame, read_table
 
@@ -179,8 +190,8 @@ def _audited(
     audits = audit_frame(frame, domain, **options)
     first, *second = audits
     if not second:
-        return audits, audits[first]
-    return audits, compare(audits[first], audits[second[0]], (first, second[0]))
+        return frame, audits, audits[first]
+    return frame, audits, compare(audits[first], audits[second[0]], (first, second[0]))
 
 
 def _check_columns(

@@ -69,6 +69,7 @@ def print_result(
     as_json: bool,
     verdict: str = "",
     beside: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> None:
     """Print what a command found: tables and sentences, JSON, or nothing.
 
@@ -90,12 +91,15 @@ def print_result(
         What to say before all else.
     beside : mapping of str to Audit, optional
         Other models on the same rows, each worth a sentence.
+    more : mapping, optional
+        What only JSON has, by name.
     """
     others = beside or {}
     if as_json:
-        more: dict[str, Any] = {"verdict": verdict} if verdict else {}
-        more |= {"beside": {k: v.to_dict() for k, v in others.items()}} if others else {}
-        result = found.to_dict() | training | more | {"files": files, "notes": notes}
+        said: dict[str, Any] = {"verdict": verdict} if verdict else {}
+        said |= {"beside": {k: v.to_dict() for k, v in others.items()}} if others else {}
+        said |= more or {}
+        result = found.to_dict() | training | said | {"files": files, "notes": notes}
         print_json(result, allow_nan=False)
     if shown:
         _print_sentences(found, files, notes, training, verdict, others)

@@ -9,6 +9,7 @@ import typer
 import anymix
 from anymix.cli.audit import audit_file
 from anymix.cli.bound import bound_file
+from anymix.cli.cluster import cluster_file
 from anymix.cli.data import fetch_data, list_data, print_path
 from anymix.cli.demo import show_demo
 from anymix.cli.federate import run_federation
@@ -29,6 +30,7 @@ app.command("fit")(fit_file)
 app.command("predict")(predict_file)
 app.command("audit")(audit_file)
 app.command("bound")(bound_file)
+app.command("cluster")(cluster_file)
 app.command("federate")(run_federation)
 app.command("reproduce")(run_experiments)
 

@@ -4,10 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anymix.estimators.clients import Clients, describe_clients
+    from anymix.estimators.clustering import BregmanClusters
     from anymix.estimators.ensemble import AgnosticEnsemble
     from anymix.estimators.guarding import NothingGained
     from anymix.estimators.linear import AgnosticClassifier, AgnosticRegressor
     from anymix.estimators.overfitting import OverfitWarning
+    from anymix.estimators.personal import Personalized
+    from anymix.estimators.personal_fits import PersonalizedCV
     from anymix.estimators.scorer import agnostic_scorer
     from anymix.estimators.selection import AgnosticClassifierCV, AgnosticRegressorCV
 
@@ -19,9 +23,14 @@ _PLACE = {
     "AgnosticEnsemble": "ensemble",
     "AgnosticRegressor": "linear",
     "AgnosticRegressorCV": "selection",
+    "BregmanClusters": "clustering",
+    "Clients": "clients",
     "NothingGained": "guarding",
     "OverfitWarning": "overfitting",
+    "Personalized": "personal",
+    "PersonalizedCV": "personal_fits",
     "agnostic_scorer": "scorer",
+    "describe_clients": "clients",
 }
 
 __all__ = [
@@ -30,9 +39,14 @@ __all__ = [
     "AgnosticEnsemble",
     "AgnosticRegressor",
     "AgnosticRegressorCV",
+    "BregmanClusters",
+    "Clients",
     "NothingGained",
     "OverfitWarning",
+    "Personalized",
+    "PersonalizedCV",
     "agnostic_scorer",
+    "describe_clients",
 ]
 
 

@@ -20,7 +20,7 @@ from anymix.errors import finite_number
 from anymix.estimators.baselines import Baseline, baseline_losses
 from anymix.estimators.domain_features import Deviations, Kind
 from anymix.estimators.model import LinearModel
-from anymix.mixtures import DirichletPrior, MixtureSet
+from anymix.mixtures import MixtureSet, Penalty
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.linear import LinearDomains
 from anymix.problem.objective import checked_set
@@ -42,7 +42,7 @@ class Settings:
     max_skewness: float | None = None
     baseline: Baseline = None
     norm: str = "squared"
-    prior: DirichletPrior | None = None
+    prior: Penalty | None = None
     tol: float = 1e-6
     max_iter: int = 1000
     verbose: bool = False

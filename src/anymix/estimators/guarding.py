@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from anymix.errors import InputError
-from anymix.mixtures import MixtureSet
+from anymix.mixtures import MixtureSet, NoPenalty, Penalty
 
 Array = NDArray[np.float64]
 
@@ -75,6 +75,9 @@ class HeldOut:
         A difference of losses that tells nothing, for models are fitted only so well.
     constant : ndarray of shape (p,) or None
         The losses of a constant guess.
+    prior : Penalty or None
+        A prior on λ: a model's worst mixture is the argmax of ⟨λ, L̂ − b⟩ + log p(λ), and V the
+        value there, with log p measured from its largest value, so that it is no reward.
 
     Examples
     --------
@@ -93,6 +96,7 @@ class HeldOut:
     reference: Array
     resolution: float = 0.0
     constant: Array | None = None
+    prior: Penalty | None = None
 
     def only(self, rows: NDArray[np.bool_]) -> HeldOut:
         """The same with some of the rows, which must have one of every domain.
@@ -119,12 +123,23 @@ class HeldOut:
     @cached_property
     def worst(self) -> Array:
         """A worst mixture of each model, (C, p)."""
-        return np.array([self.mixtures.maximize(L - self.offsets) for L in self.domain_losses])
+        penalty = NoPenalty() if self.prior is None else self.prior
+        losses = self.domain_losses - self.offsets
+        return np.array([penalty.best_response(self.mixtures, L) for L in losses])
 
     @cached_property
     def value(self) -> Array:
         """V, (C,)."""
-        return np.asarray(np.einsum("cp,cp->c", self.worst, self.domain_losses - self.offsets))
+        value = np.einsum("cp,cp->c", self.worst, self.domain_losses - self.offsets)
+        return np.asarray(value - self._price)
+
+    @cached_property
+    def _price(self) -> Array:
+        """What a prior takes off for far-fetched mixtures, (C,)."""
+        if self.prior is None:
+            return np.zeros(len(self.losses))
+        least = self.prior.value(self.prior.best_response(self.mixtures, 0 * self.reference))
+        return np.array([self.prior.value(lam) - least for lam in self.worst])
 
     @cached_property
     def pooled(self) -> Array:

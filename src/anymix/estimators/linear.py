@@ -19,7 +19,7 @@ from anymix.estimators.ordinary import Anchor
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
 from anymix.estimators.training import AgnosticLinear
-from anymix.mixtures import DirichletPrior
+from anymix.mixtures import Penalty
 from anymix.mixtures.choosing import Mixtures
 from anymix.problem.rows import Rows
 from anymix.solvers.staged import Schedule
@@ -68,8 +68,8 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
         Step sizes of the stochastic solvers; a number c is c/√T in a stage of T steps.
     norm : str
         R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
-    prior : DirichletPrior or None
-        A prior on λ, instead of mu.
+    prior : Penalty or None
+        A prior on λ instead of mu: a `DirichletPrior`, or a `LogPrior` of `anymix.mixtures`.
     fit_intercept : bool
         Whether to learn an intercept.
     max_iter : int
@@ -176,8 +176,8 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         Step sizes of the stochastic solvers; a number c is c/√T in a stage of T steps.
     norm : str
         R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
-    prior : DirichletPrior or None
-        A prior on λ, instead of mu.
+    prior : Penalty or None
+        A prior on λ instead of mu: a `DirichletPrior`, or a `LogPrior` of `anymix.mixtures`.
     fit_intercept : bool
         Whether to learn an intercept.
     max_iter : int
@@ -229,7 +229,7 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         delta: float = 1.0,
         schedule: Schedule = "theory",
         norm: str = "squared",
-        prior: DirichletPrior | None = None,
+        prior: Penalty | None = None,
         fit_intercept: bool = True,
         max_iter: int = 1000,
         warm_start: bool = False,

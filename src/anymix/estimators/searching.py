@@ -31,7 +31,7 @@ from anymix.estimators.ordinary import (
     given_anchor,
     rough_ordinary,
 )
-from anymix.mixtures import MixtureSet
+from anymix.mixtures import MixtureSet, Penalty
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
@@ -115,6 +115,8 @@ class Plan:
         R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
     max_iter : int
         Iterations of a fit at most.
+    prior : Penalty or None
+        A prior on λ, for fits and for judging them.
     """
 
     candidates: Sequence[Candidate]
@@ -124,6 +126,7 @@ class Plan:
     ordinary_gammas: Sequence[float] = GAMMAS
     norm: str = "squared"
     max_iter: int = 1000
+    prior: Penalty | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -256,6 +259,7 @@ def _walk(
                 offsets=offsets[gamma],
                 anchor=None if to_zero else anchor,
                 start=found[-1] if follows else ordinary,
+                prior=plan.prior,
             )
         )
     return found
@@ -294,4 +298,5 @@ def _held_out(rows: Rows, losses: Array, times: Array, plan: Plan, alone: _Alone
         b = alone.best()
     elif plan.baseline is not None and not is_regret(plan.baseline):
         b = np.asarray(plan.baseline, dtype=np.float64)
-    return HeldOut(losses[:, judged] / times[judged], average, target, b, m / m.sum())
+    mean = losses[:, judged] / times[judged]
+    return HeldOut(mean, average, target, b, m / m.sum(), prior=plan.prior)

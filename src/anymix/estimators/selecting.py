@@ -20,6 +20,7 @@ from anymix.estimators.guarding import RULES, NothingGained
 from anymix.estimators.linear import estimator_of
 from anymix.estimators.ordinary import GAMMAS, Anchor
 from anymix.estimators.searching import ROBUST_GAMMAS, ROBUSTNESS, Candidate, Plan, candidates_of
+from anymix.mixtures import Penalty
 from anymix.mixtures.choosing import Mixtures
 from anymix.problem.rows import Rows
 from anymix.solvers.frontier import Frontier
@@ -31,6 +32,7 @@ __all__ = ["AgnosticSelecting"]
 SHARED = (
     "baseline",
     "norm",
+    "prior",
     "tol",
     "domain_features",
     "fit_intercept",
@@ -76,6 +78,7 @@ class AgnosticSelecting(BaseEstimator):
         max_iter: int = 1000,
         random_state: Any = 0,
         verbose: bool = False,
+        prior: Penalty | None = None,
     ) -> None:
         self.gammas = gammas
         self.mus = mus
@@ -95,6 +98,7 @@ class AgnosticSelecting(BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
         self.verbose = verbose
+        self.prior = prior
 
     def fit(
         self, X: Any, y: Any, domains: Any = None, sample_weight: ArrayLike | None = None
@@ -151,6 +155,7 @@ class AgnosticSelecting(BaseEstimator):
             gammas,
             self.norm,
             self.max_iter,
+            self.prior,
         )
 
     def _keep(self, choice: Choice, names: NDArray[Any]) -> None:
@@ -184,6 +189,7 @@ class AgnosticSelecting(BaseEstimator):
             self.mixtures,
             baseline=self.baseline,
             norm=self.norm,
+            prior=self.prior,
             tol=self.tol,
             max_iter=self.max_iter,
             verbose=self.verbose,

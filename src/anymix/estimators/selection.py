@@ -14,6 +14,7 @@ from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
 from anymix.estimators.searching import ROBUSTNESS
 from anymix.estimators.selecting import AgnosticSelecting
+from anymix.mixtures import Penalty
 from anymix.mixtures.choosing import Mixtures
 from anymix.problem.rows import Rows
 
@@ -84,6 +85,8 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
         Deals out the rows of the second and later repeats.
     verbose : bool
         Show a progress line.
+    prior : Penalty or None
+        A prior on λ, such as a `DirichletPrior`, for the fits and for judging them; with mus at 0.
 
     Attributes
     ----------
@@ -183,6 +186,8 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         Deals out the rows of the second and later repeats.
     verbose : bool
         Show a progress line.
+    prior : Penalty or None
+        A prior on λ, such as a `DirichletPrior`, for the fits and for judging them; with mus at 0.
 
     Attributes
     ----------
@@ -231,6 +236,7 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         max_iter: int = 1000,
         random_state: Any = 0,
         verbose: bool = False,
+        prior: Penalty | None = None,
     ) -> None:
         super().__init__(
             gammas,
@@ -251,6 +257,7 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
             max_iter=max_iter,
             random_state=random_state,
             verbose=verbose,
+            prior=prior,
         )
         self.loss = loss
         self.delta = delta

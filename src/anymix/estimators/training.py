@@ -21,7 +21,7 @@ from anymix.estimators.domain_features import Kind, widened
 from anymix.estimators.fitting import Settings, fit_problem
 from anymix.estimators.ordinary import Anchor, anchor_of
 from anymix.estimators.overfitting import ADVICE, OverfitWarning, overfit_message
-from anymix.mixtures import DirichletPrior, MixtureSet
+from anymix.mixtures import MixtureSet, Penalty
 from anymix.mixtures.choosing import Mixtures
 from anymix.problem.dealing import hold_out, sorted_rows
 from anymix.problem.linear import LinearDomains
@@ -72,7 +72,7 @@ class AgnosticLinear(BaseEstimator):
         domain_features: Kind = None,
         schedule: Schedule = "theory",
         norm: str = "squared",
-        prior: DirichletPrior | None = None,
+        prior: Penalty | None = None,
         fit_intercept: bool = True,
         max_iter: int = 1000,
         warm_start: bool = False,
@@ -175,10 +175,9 @@ class AgnosticLinear(BaseEstimator):
         if self.solver not in ("stochastic", "optimistic"):
             fix = "give 'exact', 'stochastic' or 'optimistic'"
             raise InputError("solver", f"is {self.solver!r}", fix)
-        for name in ("prior", "anchor"):
-            if getattr(self, name) is not None:
-                found = f"is {self.solver!r}, which takes no {name}"
-                raise InputError("solver", found, "use 'exact'")
+        if self.anchor is not None:
+            found = f"is {self.solver!r}, which takes no anchor"
+            raise InputError("solver", found, "use 'exact'")
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         last = self.solver == "optimistic"
         return partial(_train, optimistic=last, schedule=self.schedule, seed=seed)
@@ -202,9 +201,8 @@ def _train(
     problem: LinearDomains,
     mixtures: MixtureSet,
     *,
-    prior: None = None,
     anchor: None = None,
     **options: Any,
 ) -> Solution:
-    """`train` with the arguments of `solve`; there is neither prior nor anchor."""
+    """`train` with the arguments of `solve`; there is no anchor."""
     return train(problem, mixtures, **options)

@@ -5,6 +5,7 @@ from anymix.mixtures.balls import Chi2Ball, TVBall
 from anymix.mixtures.boxes import Box, cvar
 from anymix.mixtures.hulls import Hull
 from anymix.mixtures.penalties import Chi2Penalty, DirichletPrior, NoPenalty, Penalty
+from anymix.mixtures.priors import LogPrior
 from anymix.mixtures.sets import MixtureSet, Point, Shrunk
 from anymix.mixtures.simplices import Simplex, Vertices
 
@@ -15,6 +16,7 @@ __all__ = [
     "Chi2Penalty",
     "DirichletPrior",
     "Hull",
+    "LogPrior",
     "MixtureSet",
     "NoPenalty",
     "Penalty",

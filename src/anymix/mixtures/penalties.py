@@ -11,6 +11,7 @@ from scipy.special import gammaln, xlogy
 
 from anymix.errors import InputError, finite_number
 from anymix.mixtures.checks import proportions, vector
+from anymix.mixtures.responses import newton_response
 from anymix.mixtures.sets import MixtureSet
 from anymix.mixtures.water_filling import water_fill
 
@@ -247,17 +248,16 @@ class DirichletPrior(Penalty):
             return np.where(self.alpha > 1, (self.alpha - 1) / divisor, 0.0)
 
     def best_response(self, mixtures: MixtureSet, losses: ArrayLike) -> Array:
-        """argmax_{λ ∈ conv Λ} ⟨λ, L⟩ + log p(λ), for Simplex, Vertices, Box and Point.
+        """argmax_{λ ∈ conv Λ} ⟨λ, L⟩ + log p(λ).
 
-        λ_k = clip((α_k−1)/(τ−L_k), l_k, u_k) with the τ at which Σλ = 1. Entries with α_k = 1 are
-        linear: those with L_k = τ share what is left.
+        Between bounds, λ_k = clip((α_k−1)/(τ−L_k), l_k, u_k) with the τ at which Σλ = 1. Entries
+        with α_k = 1 are linear: those with L_k = τ share what is left. On other sets, by Newton's
+        method.
         """
         L, bounds = _losses(losses, mixtures, self.alpha.size), mixtures.box_bounds
         if bounds is None:
-            raise TypeError(
-                f"no exact best response to a Dirichlet prior on {type(mixtures).__name__}; "
-                "use Simplex, Vertices, Box or Point"
-            )
+            bend = lambda lam: (None, self.hessian(lam))  # noqa: E731
+            return newton_response(mixtures, L, self.value, self.gradient, bend)
         return water_fill(self.alpha - 1, L, *bounds)
 
     def times(self, factor: float) -> DirichletPrior:
@@ -267,7 +267,7 @@ class DirichletPrior(Penalty):
         return multiple
 
 
-def penalty_on_mixtures(mu: float, sizes: ArrayLike, prior: DirichletPrior | None) -> Penalty:
+def penalty_on_mixtures(mu: float, sizes: ArrayLike, prior: Penalty | None) -> Penalty:
     """The one penalty that is asked for: μ χ², the prior, or none.
 
     Parameters
@@ -276,8 +276,8 @@ def penalty_on_mixtures(mu: float, sizes: ArrayLike, prior: DirichletPrior | Non
         μ ≥ 0, the weight of the χ² penalty; 0 is none.
     sizes : array-like of shape (p,)
         Rows of each domain.
-    prior : DirichletPrior or None
-        A prior on λ, which goes only with mu = 0.
+    prior : Penalty or None
+        A prior on λ, such as a DirichletPrior or a LogPrior, which goes only with mu = 0.
 
     Returns
     -------

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_number
-from anymix.mixtures import DirichletPrior, MixtureSet, Simplex
+from anymix.mixtures import MixtureSet, Simplex
 from anymix.mixtures.penalties import Penalty, penalty_on_mixtures
 from anymix.problem.duals import Dual
 from anymix.problem.regularizers import Regularizer, regularizer_of
@@ -236,7 +236,7 @@ class Objective:
         mu: float,
         norm: str,
         offsets: ArrayLike | None,
-        prior: DirichletPrior | None,
+        prior: Penalty | None,
         anchor: ArrayLike | None = None,
     ) -> Objective:
         """The checked objective of a problem; the arguments are those of `solve`."""

@@ -3,6 +3,7 @@
 from anymix.solvers.certificates import Certificate, certify
 from anymix.solvers.exact import Solution, solve
 from anymix.solvers.frontier import Frontier, pareto_front
+from anymix.solvers.products import solve_multiplicative
 from anymix.solvers.stochastic import Iterate, optimistic_afl, stochastic_afl
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "optimistic_afl",
     "pareto_front",
     "solve",
+    "solve_multiplicative",
     "stochastic_afl",
 ]

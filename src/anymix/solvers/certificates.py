@@ -19,7 +19,7 @@ from scipy.linalg import cho_solve
 from scipy.linalg.lapack import dpotrf
 
 from anymix.errors import InputError
-from anymix.mixtures import DirichletPrior, MixtureSet
+from anymix.mixtures import MixtureSet, Penalty
 from anymix.problem.objective import Here, Objective, Oracle
 
 Array = NDArray[np.float64]
@@ -131,7 +131,7 @@ def certify(
     *,
     norm: str = "squared",
     offsets: ArrayLike | None = None,
-    prior: DirichletPrior | None = None,
+    prior: Penalty | None = None,
     anchor: ArrayLike | None = None,
     w_radius: float | None = None,
 ) -> Certificate:
@@ -156,8 +156,8 @@ def certify(
         The regulariser, ½‖w − a‖² or ‖w − a‖.
     offsets : array-like of shape (p,), optional
         The b_k; 0 by default.
-    prior : DirichletPrior, optional
-        A prior on λ instead of mu.
+    prior : Penalty, optional
+        A prior on λ instead of mu: a `DirichletPrior`, or a `LogPrior` of `anymix.mixtures`.
     anchor : array-like of shape (D,), optional
         a, towards which the regulariser pulls; 0 by default.
     w_radius : float, optional

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures import DirichletPrior, MixtureSet
+from anymix.mixtures import MixtureSet, Penalty
 from anymix.problem.objective import Conditioned, Here, Objective, Oracle
 from anymix.solvers.certificates import Certificate, bracket, sharper_lower
 from anymix.solvers.curvature import centred
@@ -88,7 +88,7 @@ def solve(
     offsets: ArrayLike | None = None,
     tol: float = 1e-6,
     *,
-    prior: DirichletPrior | None = None,
+    prior: Penalty | None = None,
     anchor: ArrayLike | None = None,
     start: Solution | Waypoint | ArrayLike | None = None,
     max_iter: int = 1000,
@@ -115,8 +115,8 @@ def solve(
     tol : float, default 1e-6
         Stop when the duality gap is at most tol (times the loss of the best constant model where
         that is below 1, as in regression on small targets; never below rounding).
-    prior : DirichletPrior, optional
-        A prior on λ instead of mu.
+    prior : Penalty, optional
+        A prior on λ instead of mu: a `DirichletPrior`, or a `LogPrior` of `anymix.mixtures`.
     anchor : array-like of shape (D,), optional
         a, a model towards which R pulls, such as the ordinary one; 0 by default. Its intercepts
         do not matter.

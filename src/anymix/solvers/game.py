@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures import Adversary, DirichletPrior, MixtureSet
+from anymix.mixtures import Adversary, MixtureSet, Penalty
 from anymix.problem.linear import LinearDomains
 from anymix.solvers.certificates import Objective
 from anymix.solvers.optimizers import SGD, Optimizer
@@ -63,7 +63,7 @@ class Game:
         gamma: float = 0.0,
         mu: float = 0.0,
         norm: str = "squared",
-        prior: DirichletPrior | None = None,
+        prior: Penalty | None = None,
         offsets: ArrayLike | None = None,
         w_radius: float | None = None,
         start: ArrayLike | None = None,

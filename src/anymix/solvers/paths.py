@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.mixtures import MixtureSet
+from anymix.mixtures import MixtureSet, Penalty
 from anymix.problem.objective import Here, Objective, Oracle
 from anymix.solvers.exact import check_solver_input, solve, starting_point, with_mean_of
 from anymix.solvers.sqp import Iterate, Waypoint, iterates
@@ -74,6 +74,7 @@ class Path:
         offsets: ArrayLike | None = None,
         anchor: ArrayLike | None = None,
         start: Waypoint | None = None,
+        prior: Penalty | None = None,
     ) -> Waypoint:
         """About min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w − a) − μ χ²(λ‖m̄).
 
@@ -89,13 +90,15 @@ class Path:
             a; None is 0.
         start : Waypoint or None
             Another model of this path, to begin at.
+        prior : Penalty or None
+            A prior on λ instead of mu.
 
         Returns
         -------
         Waypoint
         """
         norm = self.options["norm"]
-        objective = Objective.of(self.problem, mixtures, gamma, mu, norm, offsets, None, anchor)
+        objective = Objective.of(self.problem, mixtures, gamma, mu, norm, offsets, prior, anchor)
         at = self._settled(objective, start)
         if at is not None:
             return self._found(at.there, at.mixture)
@@ -108,6 +111,7 @@ class Path:
             offsets=offsets,
             anchor=anchor,
             start=start,
+            prior=prior,
             **self.options,
         )
         return Waypoint(found.w, found.mixture, found.domain_losses)

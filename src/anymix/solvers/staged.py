@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures import MixtureSet
+from anymix.mixtures import MixtureSet, Penalty
 from anymix.problem.linear import Evaluation, LinearDomains, squared_lengths
 from anymix.problem.losses import CrossEntropy
 from anymix.solvers.certificates import Certificate, Objective, bracket, certify
@@ -55,6 +55,7 @@ def train(
     max_iter: int = 1000,
     seed: int = 0,
     verbose: bool = False,
+    prior: Penalty | None = None,
 ) -> Solution:
     """min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄), by stochastic steps.
 
@@ -89,6 +90,8 @@ def train(
         Same seed, same numbers.
     verbose : bool, default False
         Print a line for every look at the gap.
+    prior : Penalty, optional
+        A prior on λ instead of mu: a `DirichletPrior`, or a `LogPrior` of `anymix.mixtures`.
 
     Returns
     -------
@@ -108,7 +111,7 @@ def train(
     (True, True)
     """
     _check(schedule, tol, max_iter)
-    objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, None)
+    objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior)
     problem = problem.merged()
     stages = _Stages(problem, objective, optimistic, schedule, max_iter, seed)
     tol, price, paid = tol * problem.loss_scale, _price_of_a_proof(problem), 0.0
@@ -156,7 +159,15 @@ class _Best:
         """Keep w or λ, if better than what is there."""
         o, known = self.objective, self.certificate
         found = certify(
-            self.problem, o.mixtures, w, mixture, o.gamma, o.mu, norm=o.norm, offsets=o.offsets
+            self.problem,
+            o.mixtures,
+            w,
+            mixture,
+            o.gamma,
+            o.mu,
+            norm=o.norm,
+            offsets=o.offsets,
+            prior=_prior(o),
         )
         if found.upper < known.upper:
             self.w, self.losses = w, self.problem.losses(w)
@@ -240,6 +251,7 @@ class _Stages:
                 gamma=o.gamma,
                 norm=o.norm,
                 mu=o.mu,
+                prior=_prior(o),
                 offsets=offsets,
                 start=w,
                 start_mixture=lam,
@@ -274,11 +286,17 @@ class _Stages:
         )
         step_mixture = min(
             c * self._size_mixture(here, lam, b, batch) / math.sqrt(T),
-            c / max(float(self.objective.penalty.hessian(lam).max()), TINY),
+            c / max(float(self._bend(lam).max()), TINY),
         )
         if self.optimistic:  # or the two players throw each other about
             step_mixture = min(step_mixture, 0.25 / max(step_w * float(squares.max()), TINY))
         return step_w, step_mixture
+
+    def _bend(self, lam: Array) -> Array:
+        """How fast the penalty's slope changes along a step: λ ∇², if steps multiply λ."""
+        penalty = self.objective.penalty
+        bend = penalty.hessian(lam)
+        return bend if penalty.is_quadratic or not self.entropic else bend * lam
 
     def _size_w(self, here: Evaluation, lam: Array, squares: Array, batch: int) -> float:
         """2R / √E‖δ_w‖², squares being E_k‖∇ℓ‖²."""
@@ -298,6 +316,11 @@ class _Stages:
         if self.entropic:
             return math.sqrt(2 * math.log(p) / max(float(lam @ squares), TINY))
         return 2 * o.mixtures.radius / max(math.sqrt(float(squares.sum())), TINY)
+
+
+def _prior(objective: Objective) -> Penalty | None:
+    """The prior, which takes the place of μ χ²."""
+    return None if objective.penalty.is_quadratic else objective.penalty
 
 
 def _curvature(problem: LinearDomains) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures import DirichletPrior, MixtureSet
+from anymix.mixtures import DirichletPrior, MixtureSet, Penalty
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
 from anymix.problem.objective import Objective
@@ -57,7 +57,7 @@ def stochastic_afl(
     gamma: float = 0.0,
     mu: float = 0.0,
     norm: str = "squared",
-    prior: DirichletPrior | None = None,
+    prior: Penalty | None = None,
     offsets: ArrayLike | None = None,
     w_radius: float | None = None,
     start: ArrayLike | None = None,
@@ -92,7 +92,7 @@ def stochastic_afl(
         The weight μ of the penalty χ²(λ‖m̄) for mixtures far from the proportions of the data.
     norm : {"squared", "plain"}
         R(w) is ½‖w‖² or ‖w‖, see `solve`.
-    prior : DirichletPrior, optional
+    prior : Penalty, optional
         A penalty for λ that takes the place of χ².
     offsets : array-like of shape (p,), optional
         The b_k that are taken off the losses; 0 by default.
@@ -286,8 +286,9 @@ def not_compiled(objective: Objective) -> str | None:
     if not (mixtures.is_simplex or mixtures.is_point):
         known = "Simplex, Vertices, Point"
         return f"mixtures is {type(mixtures).__name__} and there is compiled code for {known}"
-    if not objective.penalty.is_quadratic:
-        return "there is no compiled code for a prior"
+    penalty = objective.penalty
+    if not (penalty.is_quadratic or isinstance(penalty, DirichletPrior)):
+        return f"prior is a {type(penalty).__name__} and there is compiled code for DirichletPrior"
     if not objective.shrinkage.is_quadratic:
         return f"norm is {objective.norm!r} and there is compiled code for 'squared'"
     return None

@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anymix.mixtures import Adversary, Box, DirichletPrior, MixtureSet, Point, Simplex, Vertices
+from anymix.mixtures import (
+    Adversary,
+    Box,
+    DirichletPrior,
+    LogPrior,
+    MixtureSet,
+    Point,
+    Simplex,
+    Vertices,
+)
 from anymix.mixtures.projections import project_simplex
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
@@ -37,6 +46,9 @@ SAMPLERS: list[tuple[Any, Any]] = [
     (Weighted(), UniformDomain()),
     (Weighted(3), UniformDomain(2)),
 ]
+
+
+NORMAL = LogPrior(lambda x: -float(np.sum((x - 0.25) ** 2)), lambda x: 0.5 - 2 * x, 4)
 
 
 def make(
@@ -113,6 +125,8 @@ def test_plain_steps(
     assert_same_path(problem, **options)
     assert_same_path(problem, gamma=0.3, w_radius=0.4, start=np.full(6, 0.1), **options)
     assert_same_path(problem, mu=0.1, offsets=[0.5, 0.1, 0.9, 0.7], **options)
+    prior = DirichletPrior([1.2, 1.0, 1.5, 1.1])
+    assert_same_path(problem, prior=prior, **(options | {"step_mixture": 0.003}))
 
 
 @forms
@@ -257,7 +271,7 @@ def test_a_run_may_change_its_path(options: dict[str, Any]) -> None:
         ("mixtures is Box", {"mixtures": Box([0.0] * 4, [0.5] * 4)}),
         ("sampler is FullBatch", {"sampler": FullBatch()}),
         ("mixture_sampler is FullBatch", {"mixture_sampler": FullBatch()}),
-        ("prior", {"prior": DirichletPrior([2.0] * 4), "step_mixture": 1e-3}),
+        ("prior is a LogPrior", {"prior": NORMAL}),
         ("norm is 'plain'", {"norm": "plain", "gamma": 0.1}),
     ],
 )
@@ -288,6 +302,12 @@ def test_a_box_that_is_the_simplex_or_a_point_is_compiled_too(entry: float, adve
 def test_mirror_prox_has_no_compiled_path() -> None:
     with pytest.raises(TypeError, match="compiled"):
         mirror_prox_afl(make(), step_w=0.1, step_mixture=0.1, compiled=True)
+
+
+def test_a_prior_whose_density_is_left_says_so() -> None:
+    prior = DirichletPrior([2.0] * 4)
+    with pytest.raises(ValueError, match="step_mixture where a prior keeps λ from 0"):
+        run(make(), prior=prior, step_mixture=100.0, offsets=[-9.0, 0, 0, 0], compiled=True)
 
 
 @pytest.mark.parametrize("sampler", [PerDomain(), Weighted()], ids=repr)

@@ -13,7 +13,7 @@ from anymix.solvers.compiled.draws import add_up, choose
 from anymix.solvers.compiled.entropic_tree import Entropic, entropic_step
 from anymix.solvers.compiled.euclidean_tree import Euclidean, euclidean_step
 from anymix.solvers.compiled.gradients import mixture_entries, model_slopes
-from anymix.solvers.compiled.mixture_steps import dense_step, moves, remember
+from anymix.solvers.compiled.mixture_steps import dense_step, moves, prior_is_finite, remember
 from anymix.solvers.compiled.model_steps import collect, lazy_step, plain_step
 from anymix.solvers.compiled.prefetch import fetch_ahead
 from anymix.solvers.compiled.records import SCALE, Choice, Data, Dense, Lazy, Plain, Rules, Step
@@ -55,6 +55,8 @@ def advance(
             w, scale = plain.w, 1.0
         finite = model_slopes(rules, data, chosen, step, dense, w, scale)
         finite &= mixture_entries(rules, data, chosen, step, w, scale, sizes_mixture[t])
+        if dense is not None:
+            finite &= prior_is_finite(dense, sizes_mixture[t])
         if not finite:
             return t
         if lazy is not None:

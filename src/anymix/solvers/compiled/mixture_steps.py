@@ -32,6 +32,9 @@ def dense_step(rules: Rules, chosen: Choice, step: Step, dense: Dense, size: flo
         return
     for k in range(len(lam)):
         delta[k] = -2 * rules.mu * (lam[k] / dense.reference[k] - 1)
+    for k in range(len(dense.prior)):
+        if dense.prior[k] > 0:
+            delta[k] += dense.prior[k] / lam[k]
     for j in range(len(step.entries) // 2):
         delta[chosen.domains[j]] += step.entries[j]
     for k in range(len(lam)):
@@ -46,6 +49,18 @@ def dense_step(rules: Rules, chosen: Choice, step: Step, dense: Dense, size: flo
         project_simplex(lam, dense.running, len(lam))
     for k in range(len(lam)):
         dense.total[k] += lam[k]
+
+
+@inline
+def prior_is_finite(dense: Dense, size: float) -> bool:
+    """Whether a step along the prior's slope (α − 1)/λ is: no λ_k may be 0 where α_k > 1."""
+    for k in range(len(dense.prior)):
+        if dense.prior[k] > 0:
+            if dense.mixture[k] == 0.0:
+                return False
+            if not math.isfinite(2 * size * (dense.prior[k] / dense.mixture[k])):
+                return False
+    return True
 
 
 @inline

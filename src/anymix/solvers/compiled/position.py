@@ -48,7 +48,8 @@ class Position:
                 "step_w",
                 f"may be too long: the gradients of step {self.t + 1} at w = {self.w()} are not "
                 "finite",
-                "make step_w or step_mixture shorter, or scale the columns of X",
+                "make step_w shorter, or step_mixture where a prior keeps λ from 0, or scale the "
+                "columns of X",
             )
 
     def copy(self) -> Position:

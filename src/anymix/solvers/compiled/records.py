@@ -117,3 +117,4 @@ class Dense(NamedTuple):
     gradient: Array
     previous: Array  # δ_λ of the last step
     reference: Array  # m̄
+    prior: Array  # α − 1 of a Dirichlet prior; empty without one

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from anymix.mixtures import DirichletPrior
 from anymix.problem.losses import CrossEntropy, Hinge
 from anymix.solvers.compiled import records
 from anymix.solvers.compiled.entropic_tree import Entropic, entropic
@@ -200,10 +201,17 @@ def memory_of(rule: Optimizer, plain: Plain) -> dict[str, Array]:
     return {"v" if isinstance(rule, Momentum) else "G": plain.first}
 
 
+def _prior(game: Game) -> Array:
+    """α − 1 of a Dirichlet prior, (p,); nothing without one."""
+    penalty = game.objective.penalty
+    return penalty.alpha - 1 if isinstance(penalty, DirichletPrior) else np.empty(0)
+
+
 def _mixture(game: Game, state: dict[str, Any]) -> Mixture:
     """λ, in a tree if a step draws from λ and moves few entries."""
     lam, total, log = state["mixture"], state["total"], state.get("logarithm")
-    few = _is_weighted(game) and _is_uniform(game) and game.objective.mu == 0
+    free = game.objective.mu == 0 and game.objective.penalty.is_quadratic
+    few = _is_weighted(game) and _is_uniform(game) and free
     if few and not game.objective.mixtures.is_point:
         if log is None:
             return None, euclidean(lam, total), None
@@ -216,5 +224,6 @@ def _mixture(game: Game, state: dict[str, Any]) -> Mixture:
         gradient=state["previous"].copy(),
         previous=state["previous"],
         reference=_constant(game.problem.reference, np.float64),
+        prior=_constant(_prior(game), np.float64),
     )
     return dense, None, None

@@ -1,0 +1,293 @@
+"""Personal models: α_k h + (1 − α_k) h_k, the shared model h mixed with each domain's own h_k.
+
+α_k ∈ [0, 1] is chosen by rows of the domain that neither model has seen: the largest that cannot
+be told from the best, so that few rows stay near the shared model (`anymix.problem.blending`).
+Probabilities are mixed, as in the paper, or predicted values. Rows of an unknown domain, or of
+none, are served by the shared model.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
+
+from anymix.errors import InputError, finite_number
+from anymix.estimators.domain_features import members_of
+from anymix.problem.blending import Blend, best_blend
+from anymix.problem.entries import encode
+
+Array = NDArray[np.float64]
+
+__all__ = ["Mixer", "Personalized", "as_agreed", "says", "true_column"]
+
+
+def _has_probabilities(model: Any) -> bool:
+    return hasattr(model._shared(), "predict_proba")
+
+
+class Mixer(MetaEstimatorMixin, BaseEstimator):
+    """What a fitted personal model says: `alpha_` and `domain_names_` mix two models."""
+
+    alpha_: Array
+    domain_names_: NDArray[Any]
+    __metadata_request__fit = {"domains": True}  # noqa: RUF012 - scikit-learn's way to say it
+    __metadata_request__predict = {"domains": True}  # noqa: RUF012
+    __metadata_request__predict_proba = {"domains": True}  # noqa: RUF012
+    __metadata_request__score = {"domains": True}  # noqa: RUF012
+
+    def _shared(self) -> Any:
+        """h, fitted."""
+        raise NotImplementedError
+
+    def _own(self) -> Mapping[Any, Any]:
+        """h_k by domain, fitted."""
+        raise NotImplementedError
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any, domains: Any = None) -> Array:
+        """α_k times the shared model's probabilities plus 1 − α_k times the domain's own, (n, K).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The features.
+        domains : array-like of shape (n,) or None
+            The domain of each row; missing and unknown ones are served by the shared model.
+        """
+        check_is_fitted(self, "alpha_")
+        return self._mixed(X, domains)
+
+    def predict(self, X: Any, domains: Any = None) -> NDArray[Any]:
+        """The most probable class, or the mixed value, of every row, (n,).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The features.
+        domains : array-like of shape (n,) or None
+            The domain of each row; missing and unknown ones are served by the shared model.
+        """
+        check_is_fitted(self, "alpha_")
+        mixed = self._mixed(X, domains)
+        classes = getattr(self._shared(), "classes_", None)
+        return mixed if classes is None else np.asarray(classes)[mixed.argmax(axis=1)]
+
+    def score(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, domains: Any = None
+    ) -> float:
+        """The accuracy of a classifier, R² of a regressor."""
+        measure = accuracy_score if hasattr(self._shared(), "classes_") else r2_score
+        return float(measure(y, self.predict(X, domains), sample_weight=sample_weight))
+
+    def _mixed(self, X: Any, domains: Any) -> Array:
+        shared = self._shared()
+        (X,) = indexable(X)
+        found = says(shared, X, domains, shared)
+        if domains is None:
+            return found
+        members = members_of(domains, self.domain_names_, _num_samples(X)).tocsc()
+        for k, (name, alpha) in enumerate(zip(self.domain_names_, self.alpha_, strict=True)):
+            rows = members.indices[members.indptr[k] : members.indptr[k + 1]]
+            own = _named(self._own(), name)
+            if len(rows) and alpha < 1 and own is not None:
+                theirs = says(own, _safe_indexing(X, rows), None, shared)
+                found[rows] = alpha * found[rows] + (1 - alpha) * theirs
+        return found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = self.agnostic.__sklearn_tags__()
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.input_tags.sparse = inner.input_tags.sparse
+        return tags
+
+
+class Personalized(Mixer):
+    """α_k h + (1 − α_k) h_k: a shared model mixed with each domain's own.
+
+    Both are fitted already; `fit` chooses α_k by rows that neither has seen, with the log loss of
+    classifiers and the squared error of regressors. On those rows, if they are ten or more, the
+    mixture is never worse than either.
+
+    Parameters
+    ----------
+    agnostic : estimator
+        h, fitted, with `predict_proba` or `predict`.
+    local : dict
+        Domain → h_k, fitted, of the same kind; a domain without one is served by h alone.
+    z : float
+        How many standard errors of a paired difference count as nothing: α_k is the largest that
+        is no farther from the best. 0 takes the best itself.
+
+    Attributes
+    ----------
+    alpha_ : ndarray of shape (p,)
+        α_k, 1 where h serves alone.
+    domain_names_ : ndarray of shape (p,)
+        The domains, sorted.
+    held_out_losses_ : dict of str to ndarray of shape (p,)
+        The mean loss of the "agnostic", "local" and "personal" model on the rows given to `fit`;
+        NaN where there is no local model.
+
+    Examples
+    --------
+    >>> import anymix as ax
+    >>> rng = np.random.default_rng(0)
+    >>> clinic, X = np.repeat(["a", "b"], 300), rng.normal(size=(600, 1))
+    >>> y = np.where(clinic == "a", 1, -1) * X[:, 0] + rng.logistic(size=600) > 0
+    >>> fit, rest = np.arange(600) % 2 == 0, np.arange(600) % 2 == 1
+    >>> h = ax.AgnosticClassifier().fit(X[fit], y[fit], domains=clinic[fit])
+    >>> parts = {name: fit & (clinic == name) for name in "ab"}
+    >>> own = {name: ax.AgnosticClassifier().fit(X[m], y[m]) for name, m in parts.items()}
+    >>> model = Personalized(h, own).fit(X[rest], y[rest], domains=clinic[rest])
+    >>> bool(model.alpha_.max() < 0.5)
+    True
+    >>> model.predict([[2.0], [2.0], [2.0]], domains=["a", "b", "elsewhere"]).shape
+    (3,)
+    """
+
+    def __init__(self, agnostic: Any, local: Mapping[Any, Any], *, z: float = 1.0) -> None:
+        self.agnostic = agnostic
+        self.local = local
+        self.z = z
+
+    def fit(self, X: Any, y: Any, domains: Any) -> Self:
+        """Choose α_k by rows that neither model has seen.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The features.
+        y : array-like of shape (n,)
+            What was true.
+        domains : array-like of shape (n,)
+            The domain, or client, of each row.
+
+        Returns
+        -------
+        Personalized
+        """
+        y = column_or_1d(y)
+        (X,) = indexable(X)
+        names, codes = encode("domains", domains, _num_samples(X))
+        if len(y) != len(codes):
+            raise InputError("y", f"has {len(y)} entries but X has {len(codes)} rows", "give both")
+        shared, kind = says(self.agnostic, X, domains, self.agnostic), _kind(self.agnostic)
+        a = true_column(shared, y, self.agnostic)
+        b = np.full(len(y), np.nan)
+        for k, name in enumerate(names.tolist()):
+            own, rows = _named(self.local, name), np.flatnonzero(codes == k)
+            if own is not None:
+                said = says(own, _safe_indexing(X, rows), None, self.agnostic)
+                b[rows] = true_column(said, y[rows], self.agnostic)
+        self.domain_names_ = names
+        self.alpha_, self.held_out_losses_ = blends(a, b, codes, len(names), kind, self.z)
+        return self
+
+    def _shared(self) -> Any:
+        return self.agnostic
+
+    def _own(self) -> Mapping[Any, Any]:
+        return self.local
+
+
+def blends(
+    a: Array, b: Array, codes: NDArray[np.intp], p: int, kind: str, z: float
+) -> tuple[Array, dict[str, Array]]:
+    """α of each domain by its own rows, and the losses there; NaN in b says: no own model.
+
+    Parameters
+    ----------
+    a, b : ndarray of shape (n,)
+        What `anymix.problem.blending.best_blend` takes, for all rows.
+    codes : ndarray of shape (n,)
+        The domain of each row.
+    p : int
+        How many domains there are.
+    kind : str
+        "log" or "squared".
+    z : float
+        Standard errors that count as nothing.
+    """
+    z = finite_number("z", z, "give a number ≥ 0", lambda x: x >= 0)
+    found = []
+    for k in range(p):
+        mine = codes == k
+        if np.isnan(b[mine]).any():
+            shared = best_blend(a[mine], a[mine], kind).shared
+            found.append(Blend(1.0, shared, shared, np.nan))
+        else:
+            found.append(best_blend(a[mine], b[mine], kind, z))
+    alpha, personal, parent, own = (np.array(values) for values in zip(*found, strict=True))
+    return alpha, {"agnostic": parent, "local": own, "personal": personal}
+
+
+def says(model: Any, X: Any, domains: Any, like: Any) -> Array:
+    """Probabilities in the columns of `like.classes_`, (n, K), or values, (n,).
+
+    Parameters
+    ----------
+    model : estimator
+        Whose predictions are asked for.
+    X : array-like of shape (n, d)
+        The features.
+    domains : array-like of shape (n,) or None
+        The domains, which only a model with `deviations_` is told.
+    like : estimator
+        The model whose classes count.
+    """
+    told = {"domains": domains} if hasattr(model, "deviations_") and domains is not None else {}
+    if _kind(like) == "squared":
+        return np.array(model.predict(X, **told), dtype=np.float64)
+    if not hasattr(model, "predict_proba"):
+        found = f"has the model {type(model).__name__} without predict_proba"
+        raise InputError("local", found, "give a classifier with probabilities")
+    said = np.asarray(model.predict_proba(X, **told), dtype=np.float64)
+    classes, mine = like.classes_.tolist(), model.classes_.tolist()
+    if mine == classes:
+        return said.copy()
+    if not set(mine) <= set(classes):
+        found = f"has a model of the classes {mine}, but the agnostic one has {classes}"
+        raise InputError("local", found, "fit both to the same classes")
+    aligned = np.zeros((len(said), len(classes)))
+    aligned[:, [classes.index(c) for c in mine]] = said
+    return aligned
+
+
+def true_column(said: Array, y: NDArray[Any], like: Any) -> Array:
+    """The probability of what came true, or the error, (n,): what α is chosen by."""
+    if said.ndim == 1:
+        return np.asarray(said - y, dtype=np.float64)
+    place = {c: k for k, c in enumerate(like.classes_.tolist())}
+    unknown = set(y.tolist()) - set(place)
+    if unknown:
+        found = f"has the class {sorted(map(str, unknown))[0]!r}, which the models do not know"
+        raise InputError("y", found, f"give some of {list(place)}")
+    return said[np.arange(len(y)), [place[v] for v in y.tolist()]]
+
+
+def as_agreed(model: Any, X: Any, y: Any, domains: Any) -> Any:
+    """Fit a model, with the domains if it takes them."""
+    takes = "domains" in inspect.signature(model.fit).parameters
+    return model.fit(X, y, domains=domains) if takes and domains is not None else model.fit(X, y)
+
+
+def _kind(model: Any) -> str:
+    return "log" if is_classifier(model) or hasattr(model, "predict_proba") else "squared"
+
+
+def _named(models: Mapping[Any, Any], name: Any) -> Any:
+    """The model of a domain; '1' is 1, as people write it."""
+    if name in models:
+        return models[name]
+    return next((model for key, model in models.items() if str(key) == str(name)), None)

@@ -1,0 +1,103 @@
+"""Domains from a table: its clients put into clusters of those whose rows are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.errors import InputError
+from anymix.estimators import BregmanClusters, Clients, describe_clients
+from anymix.problem.entries import encode
+from anymix.tables.frames import column, pandas, pandas_frame
+from anymix.tables.labels import coded_column
+
+Array = NDArray[np.float64]
+
+__all__ = ["ClusteredClients", "cluster_frame"]
+
+
+class ClusteredClients(NamedTuple):
+    """The clients of a table, each with its domain.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+        A row for each client: the client, its domain, its rows.
+    sizes : ndarray of shape (K,)
+        Rows of each domain.
+    model : BregmanClusters
+        The clusters.
+    """
+
+    frame: Any
+    sizes: Array
+    model: BregmanClusters
+
+
+def cluster_frame(
+    frame: Any,
+    client: str,
+    *,
+    columns: Sequence[str] = (),
+    n_clusters: int | str = "bound",
+    divergence: str = "i_divergence",
+    random_state: int = 0,
+) -> ClusteredClients:
+    """Cluster the clients of a table by histograms of its columns.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The table.
+    client : str
+        The column that says whose each row is.
+    columns : sequence of str
+        The columns to compare clients by; none is all the others.
+    n_clusters : int or "bound"
+        How many domains to make; "bound" is as many as the learning bound advises.
+    divergence : str
+        How histograms are compared, as `BregmanClusters` takes it.
+    random_state : int
+        Chooses the seeds.
+
+    Returns
+    -------
+    ClusteredClients
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"id": list("aabb") * 200, "word": ["hi", "hi", "yo", "hi"] * 200})
+    >>> cluster_frame(table, "id").frame.to_dict("records")
+    [{'id': 'a', 'domain': 1, 'rows': 400}, {'id': 'b', 'domain': 0, 'rows': 400}]
+    """
+    frame = pandas_frame(frame)
+    column(frame, client)
+    if frame[client].isna().any():
+        raise InputError(f"column {client!r}", "has missing values", "drop those rows")
+    names = [c for c in (columns or frame.columns) if c != client]
+    owners = np.asarray(frame[client])
+    parts = [_histogram(frame, owners, name) for name in names]
+    if not parts:
+        raise InputError("columns", "are none beside that of the client", "name some")
+    statistics = np.hstack([part.statistics for part in parts])
+    sizes = parts[0].sizes
+    model = BregmanClusters(n_clusters, divergence, random_state)
+    model.fit(statistics, sample_weight=sizes)
+    table = {client: parts[0].names, "domain": model.labels_, "rows": sizes.astype(np.int64)}
+    total = np.asarray(np.bincount(model.labels_, sizes), dtype=np.float64)
+    return ClusteredClients(pandas().DataFrame(table), total, model)
+
+
+def _histogram(frame: Any, owners: NDArray[Any], name: str) -> Clients:
+    """The shares of a column's levels, or of ten bins of its numbers, for each client."""
+    values = column(frame, name)
+    if values.dtype.kind in "iuf" and values.nunique() > 20 and not values.isna().any():
+        return describe_clients(owners, X=values.to_numpy(dtype=np.float64)[:, None])
+    if values.dtype.kind == "f":
+        text = values.map(lambda v: "(missing)" if v != v else f"{v:g}")
+        return describe_clients(owners, labels=encode(name, text.to_numpy(), len(text))[1])
+    return describe_clients(owners, labels=coded_column(frame, name)[1])

@@ -1,0 +1,91 @@
+"""Groups of a table's rows that a model serves badly, by the columns that are not predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anymix.auditing import Audit
+from anymix.auditing.segments import Segment, weak_segments
+from anymix.errors import InputError
+from anymix.problem.cells import combined
+from anymix.tables.frames import pandas_frame
+from anymix.tables.labels import coded_column
+
+__all__ = ["frame_segments", "segment_in_words"]
+
+
+def frame_segments(
+    frame: Any, found: Audit, domains: Sequence[str], left_out: Sequence[str]
+) -> list[Segment]:
+    """The segments with the largest losses, by all columns but some.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The table that was audited.
+    found : Audit
+        Its audit, with the loss of every row.
+    domains : sequence of str
+        The columns that the audit took the domains from.
+    left_out : sequence of str
+        Columns that may not describe a segment: the target, the predictions, losses.
+
+    Returns
+    -------
+    list of Segment
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from anymix.tables import audit_frame
+    >>> table = pd.DataFrame({"age": [20, 30, 40, 50] * 50, "g": list("ab") * 100})
+    >>> table["loss"] = (table["age"] > 45) * 2.0 + np.tile([0.0, 0.1, 0.2, 0.3, 0.1], 40)
+    >>> audit = audit_frame(table, ["g"], losses="loss")["loss"]
+    >>> print(frame_segments(table, audit, ["g"], ["loss"])[0])
+    age > 45
+    """
+    frame = pandas_frame(frame)
+    coded = {name: coded_column(frame, name) for name in domains}
+    (_, codes), _ = combined(list(coded.values()), list(coded))
+    losses = np.empty(len(frame))
+    for k, part in enumerate(found.row_losses):
+        losses[codes == k] = part
+    kept = [c for c in frame.columns if c not in left_out and not _is_name(frame[c])]
+    if not kept:
+        fix = "keep some in the table, as in `anymix predict --keep age`"
+        raise InputError("the table", "has no columns that could describe a segment", fix)
+    return weak_segments(frame[kept], losses, confidence=found.confidence)
+
+
+def _is_name(values: Any) -> bool:
+    """Whether a column tells rows apart, such as a number of a record, and describes none."""
+    if values.dtype.kind == "f":
+        return False
+    distinct = int(values.nunique())
+    return distinct == len(values) and len(values) > 20
+
+
+def segment_in_words(segment: Segment, confidence: float) -> str:
+    """What was found of a segment, in a sentence.
+
+    Parameters
+    ----------
+    segment : Segment
+        What was found.
+    confidence : float
+        The level of the intervals.
+
+    Returns
+    -------
+    str
+    """
+    low, high = segment.excess.low, segment.excess.high
+    sure = "worse than elsewhere" if segment.is_weak else "perhaps chance"
+    return (
+        f"{segment} ({segment.share:.1%} of the rows): {sure}; on rows not searched its loss is "
+        f"{segment.loss:.4g}, elsewhere {segment.rest:.4g}; the difference is between {low:.4g} "
+        f"and {high:.4g} (each end at {confidence:.0%}, corrected for the search)"
+    )

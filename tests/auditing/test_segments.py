@@ -1,0 +1,112 @@
+"""Weak segments: planted ones are found, and noise raises few alarms."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import ttest_ind
+
+from anymix.auditing import Segment, segment_labels, weak_segments
+from anymix.errors import InputError
+
+KINDS = ("category", "number", "both")
+
+
+def drawn(seed: int, kind: str | None, n: int = 5000) -> tuple[Any, Any, NDArray[np.bool_]]:
+    """A table, absolute errors that are 1.5 times as large on 5 % of its rows, and those rows."""
+    r = np.random.default_rng(seed)
+    X = pd.DataFrame({f"x{j}": r.normal(size=n) for j in range(5)})
+    X["a"] = r.choice(list("uvwxy"), n, p=[0.4, 0.3, 0.15, 0.1, 0.05])
+    X["b"] = r.choice(list("pqrs"), n, p=[0.4, 0.25, 0.2, 0.15])
+    X["c"] = r.integers(20, size=n)
+    bad = {
+        "category": X["a"] == "y",
+        "number": X["x0"] > 1.645,
+        "both": (X["x0"] > 0.674) & (X["b"] == "r"),
+    }.get(str(kind), pd.Series(np.zeros(n, dtype=bool)))
+    return X, np.abs(r.normal(size=n)) * np.where(bad, 1.5, 1.0), np.asarray(bad, dtype=bool)
+
+
+def is_found(segments: list[Segment], bad: NDArray[np.bool_]) -> bool:
+    """Whether a segment that is called weak shares more than half of its rows with the bad one."""
+    return any(s.is_weak and (s.rows & bad).sum() > 0.5 * (s.rows | bad).sum() for s in segments)
+
+
+def test_planted_segments_are_found_with_few_false_alarms() -> None:
+    found = [
+        is_found(weak_segments(*drawn(i, KINDS[i % 3])[:2]), drawn(i, KINDS[i % 3])[2])
+        for i in range(6)
+    ]
+    assert sum(found) >= 5
+    alarms = [any(s.is_weak for s in weak_segments(*drawn(i, None)[:2])) for i in range(4)]
+    assert sum(alarms) <= 1
+
+
+@pytest.mark.slow
+def test_planted_segments_are_found_in_nine_of_ten_tables() -> None:
+    for kind in KINDS:
+        sets = [drawn(1000 + i, kind) for i in range(100)]
+        rate = np.mean([is_found(weak_segments(X, losses), bad) for X, losses, bad in sets])
+        print(f"{kind}: found in {rate:.0%} of 100 tables")
+        assert rate >= 0.9
+
+
+@pytest.mark.slow
+def test_noise_raises_an_alarm_in_at_most_five_percent_of_tables() -> None:
+    alarms = 0
+    for i in range(300):
+        X, losses, _ = drawn(5000 + i, None)
+        alarms += any(s.is_weak for s in weak_segments(X, losses))
+    print(f"false alarms: {alarms / 300:.1%} of 300 tables")
+    assert alarms / 300 <= 0.05
+
+
+def test_a_segment_is_measured_on_rows_that_were_not_searched() -> None:
+    X, losses, _ = drawn(3, "category")
+    halves = np.zeros(5000, dtype=bool)
+    halves[np.random.default_rng(0).permutation(5000)[:2500]] = True
+    for segment in weak_segments(X, losses):
+        fits = []
+        for half in (halves, ~halves):
+            inside, outside = losses[segment.rows & half], losses[~segment.rows & half]
+            same = np.isclose([segment.loss, segment.rest], [inside.mean(), outside.mean()]).all()
+            welch = ttest_ind(inside, outside, equal_var=False)
+            levels = [1 - 2 * 0.0125 / 2**s for s in range(5)]
+            lows = [welch.confidence_interval(level).low for level in levels]
+            fits.append(same and np.isclose(lows, segment.excess.low).any())
+        assert sum(fits) == 1
+
+
+def test_a_segment_is_what_its_words_say() -> None:
+    X, losses, bad = drawn(0, "both")
+    found = weak_segments(X, losses)
+    query = {" > ": " > ", " ≤ ": " <= ", " is not ": " != ", " is ": " == "}
+    for segment in found:
+        rows = np.ones(len(X), dtype=bool)
+        for words in segment.conditions:
+            name, sign, value = next(words.partition(s) for s in query if s in words)
+            if " < " in name:  # low < name ≤ high
+                low, _, name = name.partition(" < ")
+                rows &= (X[name] > float(low)).to_numpy()
+            quoted = value if name[0] in "xc" else f"'{value}'"
+            rows &= X.eval(f"{name} {query[sign]} {quoted}").to_numpy()
+        assert np.mean(rows != segment.rows) < 0.002  # numbers are shown with four digits
+    labels = segment_labels(found, len(X))
+    assert set(labels) <= {"others", *map(str, found)}
+    assert np.mean((labels != "others")[bad]) > 0.8
+
+
+def test_missing_values_and_constant_losses_are_no_trouble() -> None:
+    X = pd.DataFrame({"x": [np.nan, 1.0] * 50, "g": [None, "u", "v", "u"] * 25})
+    assert weak_segments(X, np.ones(100)) == []
+    found = weak_segments(X, np.tile([3.0, 1.0, 1.1, 0.9], 25) + np.arange(100) / 1000)
+    assert str(found[0]) == "g is missing"
+
+
+def test_what_cannot_be_searched_is_refused() -> None:
+    with pytest.raises(InputError, match="losses is 3 rows; give more"):
+        weak_segments([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0])
+    with pytest.raises(InputError, match="X has 1 columns, and there are 2 names"):
+        weak_segments(np.ones((50, 1)), np.ones(50), names=["a", "b"])

@@ -1,0 +1,87 @@
+"""`anymix cluster` and `anymix audit --find-segments`: what they print, write and refuse."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import fail, run
+from sklearn.metrics import adjusted_rand_score
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of 30 clients of three kinds, which differ in two columns."""
+    r = np.random.default_rng(0)
+    owner = np.repeat(np.arange(30), 150)
+    kind = owner % 3
+    frame = pd.DataFrame({
+        "id": [f"0{i}" for i in owner],
+        "diagnosis": np.array(list("uvw"))[(kind + (r.random(len(kind)) < 0.3)) % 3],
+        "age": r.normal(40 + 15 * kind, 10),
+        "noise": r.integers(4, size=len(kind)),
+    })  # fmt: skip
+    path = tmp_path_factory.mktemp("tables") / "clients.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_clients_of_a_kind_become_a_domain(clients: Path, tmp_path: Path) -> None:
+    out = tmp_path / "d.csv"
+    printed = run("cluster", clients, "--client", "id", "--domains-out", out)
+    assert "Of 1 to 20 domains, 3 can be promised most" in " ".join(printed.split())
+    written = pd.read_csv(out, dtype={"id": str})
+    assert written.columns.tolist() == ["id", "domain", "rows"]
+    assert written["rows"].eq(150).all()
+    kinds = written["id"].astype(int) % 3
+    assert adjusted_rand_score(kinds, written["domain"]) == 1
+    result = json.loads(run("cluster", clients, "--client", "id", "--n-domains", "2", "--json"))
+    assert [d["domain"] for d in result["domains"]] == [0, 1]
+    assert sum(d["rows"] for d in result["domains"]) == 4500
+
+
+def test_only_the_columns_named_count(clients: Path) -> None:
+    words = ("cluster", clients, "--client", "id", "--column", "noise", "--json")
+    assert len(json.loads(run(*words))["domains"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--client who", "has no column 'who'"),
+        ("--client id --n-domains none", "--n-domains is 'none'; give a whole number"),
+        ("--client id --n-domains 31", "--n-domains is 31, and there are n_samples = 30 clients"),
+        ("--client id --divergence far", "--divergence is 'far'; give one of"),
+        ("--client id --column id", "--column are none beside that of the client; name some"),
+    ],
+)
+def test_what_cannot_be_clustered_is_one_line(
+    words: str,
+    message: str,
+    clients: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, error = fail(monkeypatch, capsys, "cluster", clients, *words.split())
+    assert code == 1
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_an_audit_finds_segments(tmp_path: Path) -> None:
+    r = np.random.default_rng(0)
+    frame = pd.DataFrame({"g": r.choice(["a", "b"], 2000), "age": r.integers(20, 60, size=2000)})
+    frame["name"] = [f"row {i}" for i in range(2000)]
+    frame["y"], frame["p"] = 0.0, np.where(frame["age"] > 55, 3.0, 1.0) * r.normal(size=2000)
+    table = tmp_path / "preds.csv"
+    frame.to_csv(table, index=False)
+    words = ("audit", table, "-t", "y", "-p", "p", "-d", "g", "--loss", "absolute")
+    plain, searched = run(*words), run(*words, "--find-segments")
+    assert "Segment" not in plain
+    assert "Segment age > 55.5" in " ".join(searched.split())
+    found = json.loads(run(*words, "--find-segments", "--json"))["segments"]
+    assert found[0]["conditions"] == ["age > 55.5"]
+    assert found[0]["weak"]
+    assert found[0]["excess"][1] > 1
+    assert "segments" not in json.loads(run(*words, "--json"))
