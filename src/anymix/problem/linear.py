@@ -200,8 +200,11 @@ class LinearDomains(WeightedRows):
 
     # -- values at w ---------------------------------------------------------------------------
 
-    def at(self, w: ArrayLike) -> Evaluation:
-        """Everything at w; what has been computed once is kept."""
+    def at(self, w: ArrayLike, mixture: Array | None = None) -> Evaluation:
+        """Everything at w; what has been computed once is kept.
+
+        `mixture` is the one whose curvature will be asked for, which only helps far away rows.
+        """
         w = self._check_w(w)
         return Evaluation(self, w, self.scores(w))
 

@@ -1,0 +1,12 @@
+"""Tables larger than memory, or spread over machines: the same certified answer from there.
+
+    L_k(w) = (1/m_k) Σ_chunks Σ_{i in domain k} ℓ_i(w)
+
+The solver needs sums only, so it can run where the rows are: batches of a function, row groups of
+Parquet files, parts of a Dask or Ray cluster. Each function gives a problem that takes the place of
+LinearDomains in `ax.solve`, `ax.certify`, `ax.pareto_front` and the estimators' `fit`.
+"""
+
+from anymix.partitions.batches import from_batches
+
+__all__ = ["from_batches"]
