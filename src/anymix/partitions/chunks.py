@@ -149,9 +149,7 @@ def concatenated(chunks: Sequence[Chunk]) -> Chunk:
     if len({type(c.domains) for c in chunks}) > 1:
         found = "are labels in some chunks and memberships in others"
         raise InputError("domains", found, "give one or the other")
-    members = [
-        c.domains.placed(place_among("domains", c.names, names), len(names)) for c in chunks
-    ]
+    members = [c.domains.placed(place_among("domains", c.names, names), len(names)) for c in chunks]
     sparse_rows = any(sparse.issparse(c.X) for c in chunks)
     X = sparse.vstack([c.X for c in chunks]).tocsr() if sparse_rows else None
     has_weight = any(c.weight is not None for c in chunks)

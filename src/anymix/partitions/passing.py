@@ -27,9 +27,7 @@ def number_of_threads() -> int:
     return min(8, cores or 1)
 
 
-def in_order(
-    items: Iterable[A], work: Callable[[A], B], threads: int | None = None
-) -> Iterator[B]:
+def in_order(items: Iterable[A], work: Callable[[A], B], threads: int | None = None) -> Iterator[B]:
     """work(item) of every item, in the order of the items.
 
     At most `threads` + 4 items are in memory at any time. Whoever stops early, by an error or by

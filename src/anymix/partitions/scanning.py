@@ -88,7 +88,7 @@ def row_hash(numbers: NDArray[Any], salt: int = 0) -> NDArray[np.uint64]:
     return np.asarray(z ^ (z >> np.uint64(31)))
 
 
-def glance(chunk: Chunk, start: int, merging: bool, limit: int | None = None) -> Glance:
+def glance(chunk: Chunk, start: int, merging: bool, n_parts: int = 1) -> Glance:
     """Look at one chunk.
 
     Parameters
@@ -99,8 +99,8 @@ def glance(chunk: Chunk, start: int, merging: bool, limit: int | None = None) ->
         The number of the first of them.
     merging : bool
         Whether to look for equal rows.
-    limit : int, optional
-        How many rows of the sample it may give; None is as many as all chunks together.
+    n_parts : int
+        How many chunks there are that do not know of each other: then each gives fewer rows.
 
     Returns
     -------
@@ -113,7 +113,8 @@ def glance(chunk: Chunk, start: int, merging: bool, limit: int | None = None) ->
         moments[:] = [sizes * (average @ chunk.y), sizes * (average @ chunk.y**2)]
     low, high = _limits(chunk)
     keys = row_hash(np.arange(start, start + n))
-    picked = _least(chunk, keys, sample_size(d) if limit is None else limit)
+    count = sample_size(d)
+    picked = _least(chunk, keys, count if n_parts == 1 else max(200, 2 * count // n_parts))
     return Glance(
         n,
         d,
@@ -141,9 +142,19 @@ def _limits(chunk: Chunk) -> tuple[Array, Array]:
     if sparse.issparse(X):
         low, high = (np.asarray(f(axis=0).todense()).ravel() for f in (X.min, X.max))
     else:
-        low, high = X.min(axis=0), X.max(axis=0)
+        low, high = _ends(X)
     y = chunk.y if chunk.labels is None else np.zeros(1)
     return np.append(low, y.min()), np.append(high, y.max())
+
+
+def _ends(X: Array, width: int = 1024) -> tuple[Array, Array]:
+    """The least and the largest of every column: NumPy is quick over long rows only."""
+    n, d = X.shape
+    few = max(1, min(n, width // max(1, d)))
+    long = X[: n - n % few].reshape(-1, few * d)
+    rest = X[n - n % few :]
+    low, high = (np.vstack([f(long, axis=0).reshape(few, d), rest]) for f in (np.min, np.max))
+    return low.min(axis=0), high.max(axis=0)
 
 
 def _least(chunk: Chunk, keys: NDArray[np.uint64], count: int) -> NDArray[np.intp]:
@@ -177,7 +188,8 @@ def _distinct(chunk: Chunk) -> Chunk | None:
         found = added_up(counted.take(few))
         if found is None or len(found) > 0.9 * len(few):
             return None
-    return added_up(counted)
+    found = added_up(counted)
+    return found if found is not None and len(found) <= FEW else None
 
 
 def added_up(rows: Chunk) -> Chunk | None:

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from anymix.errors import InputError
 from anymix.partitions.chunks import Chunk, place_among
@@ -149,15 +148,20 @@ class Streamed(Parts):
         Passes over the rows so far, the first one included.
     feature_names : list of str or None
         Names of the columns of X, where they are known.
+    columns : tuple
+        What was learnt of the columns of a table.
+    notes : list of str
+        What was left out of it.
 
     Examples
     --------
     >>> import anymix as ax
     >>> from anymix.partitions import from_batches
-    >>> chunks = [([[0.0], [1.0]], [0, 1], ["a", "b"]), ([[2.0]], [1], ["a"]), ([[1.0]], [0], ["b"])]
+    >>> first, second = ([[0.0], [1.0]], [0, 1], ["a", "b"]), ([[2.0], [1.0]], [1, 0], ["a", "b"])
+    >>> chunks = [first, second]
     >>> problem = from_batches(lambda: iter(chunks))
     >>> problem
-    Streamed(4 rows in 3 chunks, 2 domains, 2 parameters; 1 pass)
+    Streamed(4 rows in 2 chunks, 2 domains, 2 parameters; 1 pass)
     >>> ax.solve(problem, gamma=0.1).certificate.gap < 1e-6
     True
     """
@@ -170,6 +174,8 @@ class Streamed(Parts):
         self.loss, self.intercept = coder.loss, coder.intercept
         self.n_features = scan.n_features
         self.feature_names: list[str] | None = None
+        self.columns: tuple[Any, ...] = ()
+        self.notes: list[str] = []
         K = 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
         D = K * (self.n_features + self.intercept)
         whole = [np.arange(len(scan.sizes))]
