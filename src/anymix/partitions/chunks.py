@@ -72,9 +72,10 @@ class Chunk:
     def fingerprint(self) -> tuple[float, ...]:
         """A few numbers that hardly stay the same when the rows change."""
         values = self.X.data if sparse.issparse(self.X) else self.X
-        weight = 0.0 if self.weight is None else float(self.weight.sum())
-        key = float(self.domains.key().sum(dtype=np.float64))
-        return len(self), float(values.sum()), float(self.y.sum(dtype=np.float64)), key, weight
+        places = np.arange(1.0, len(self) + 1)  # so that it matters which row has which label
+        weight = 0.0 if self.weight is None else float(places @ self.weight)
+        key = float(places @ self.domains.key())
+        return len(self), float(values.sum()), float(places @ self.y), key, weight
 
 
 def read_chunk(raw: Any, loss: Loss) -> Chunk | None:

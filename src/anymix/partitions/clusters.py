@@ -1,6 +1,6 @@
 """Parts that stay on the workers of a cluster: one small task a part and pass.
 
-What a cluster must do is `Cluster.run`: call a function with each part, where the part is, and bring
+What a cluster must do is `Cluster.run`: call a function with each part, where that is, and bring
 back what it gives. A part is never moved; what comes back is a few numbers.
 """
 

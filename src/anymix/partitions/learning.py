@@ -101,10 +101,14 @@ class NumberSums:
         """Whether the sample has all values."""
         return len(self.sample) == self.count
 
-    def column(self, median: float) -> tuple[Column | None, str]:
-        """What was learnt, the median being known (it matters only if values are missing)."""
+    def column(self, median: float | None = None) -> tuple[Column | None, str]:
+        """What was learnt, given the median; None takes that of the sample.
+
+        Where no value is missing, the median only serves rows to predict that lack one.
+        """
         if self.count == 0:
             return None, f"{self.name!r}: left out, it is empty"
+        median = float(np.median(self.sample)) if median is None else median
         unit, n = max(self.largest, 1e-290), self.count + self.missing
         share = np.longdouble(median)
         mean = (self.count * self.mean + self.missing * share) / n
@@ -171,7 +175,9 @@ class LevelSums:
         mean = np.longdouble(np.average(values, weights=times))
         squares = np.longdouble(float(times @ (values - float(mean)) ** 2))
         largest = float(np.abs(values).max())
-        return NumberSums(self.name, int(times.sum()), 0, largest, mean, squares)
+        few = np.ceil(times / max(1.0, times.sum() / SAMPLE)).astype(np.intp)
+        sample = np.repeat(values, few)
+        return NumberSums(self.name, int(times.sum()), 0, largest, mean, squares, sample)
 
 
 def _is_whole(level: str) -> bool:
@@ -190,7 +196,7 @@ def finished(
     gaps = [s for s in numbers if isinstance(s, NumberSums) and s.missing and s.count]
     medians = _medians(gaps, visit)
     learnt = [
-        s.column(medians.get(s.name, float(s.mean))) if isinstance(s, NumberSums) else s.column()
+        s.column(medians.get(s.name)) if isinstance(s, NumberSums) else s.column()
         for s in numbers
     ]
     columns = tuple(column for column, _ in learnt if column is not None)

@@ -36,6 +36,7 @@ Work = Callable[[Chunk | None, int], Any]  # a chunk and the number of its first
 __all__ = ["Coder", "Log", "Streamed", "Visit", "total"]
 
 log = logging.getLogger("anymix.partitions")
+SAME = "leave the data alone until the end, and give the same rows in the same order"
 
 
 class Visit(Protocol):
@@ -188,7 +189,7 @@ class Streamed(Parts):
         if coder.shift is not None:
             sides = np.abs([scan.low[:-1] - coder.shift, scan.high[:-1] - coder.shift])
             reach = sides.max(axis=0)
-        penalized = np.append(np.ones(len(reach), dtype=bool), [False] * one)
+        penalized = np.arange(len(reach) + one) < len(reach)
         return About(
             np.tile(penalized, K),
             K,
@@ -216,8 +217,11 @@ class Streamed(Parts):
         """One pass: the sums over all chunks."""
         (question,), coder = questions, self._coder
         begun = time.perf_counter()
-        work = Answering(coder, question, self._scan.fingerprints)
-        found = total(self._visit(work), question)
+        known = self._scan.fingerprints
+        found, count = total(self._visit(Answering(coder, question, known)), question)
+        if count < len(known):
+            what = f"gave {count} of {len(known)} chunks at a later pass"
+            raise InputError("the data", what, SAME)
         self._log.add(", ".join(question.want), begun)
         return [found]
 
@@ -298,17 +302,16 @@ class Answering:
             found = "is not what the first pass saw"
             if known is None:
                 found = f"is new: the first pass saw {len(self.fingerprints)} chunks"
-            fix = "leave the data alone until the end, and give the same rows in the same order"
-            raise InputError("", found, fix)
+            raise InputError("", found, SAME)
 
 
-def total(answers: Iterator[Sums | None], question: Question) -> Sums:
-    """The sum of the answers of all chunks, added up in their order."""
-    shapes = question.shapes
-    found = {name: np.zeros(shape) for name, shape in shapes.items()}
-    for sums in answers:
+def total(answers: Iterator[Sums | None], question: Question) -> tuple[Sums, int]:
+    """The sum of the answers of all chunks, added up in their order; and how many there are."""
+    found = {name: np.zeros(shape) for name, shape in question.shapes.items()}
+    count = 0
+    for count, sums in enumerate(answers, start=1):
         for name, value in (sums or {}).items():
             found[name] += value
         if sums and "error" in found:  # and what adding them up here may lose
             found["error"] += 2 * UNIT * np.abs(sums["slope"])
-    return found
+    return found, count
