@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def cut(rows: Table, ends: Any) -> Callable[[], Iterator[Any]]:
     places = [0, *ends, len(y)]
 
     def chunks() -> Iterator[Any]:
-        for start, stop in zip(places[:-1], places[1:], strict=True):
+        for start, stop in pairwise(places):
             yield X[start:stop], y[start:stop], domains[start:stop]
 
     return chunks

@@ -23,12 +23,13 @@ def test_blocks_are_the_same_problem_and_killed_workers_change_nothing(tmp_path:
     path = tmp_path / "a.parquet"
     whole, features = in_memory(people(600), path)
     source = str(Path(ax.__file__).parents[1])  # Ray's workers have a path of their own
+    path_there = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, str(SCRIPT), str(path)],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": source},
+        env={**os.environ, "PYTHONPATH": path_there},
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])

@@ -23,7 +23,10 @@ TIGHT: dict[str, Any] = {"gamma": 1e-2, "tol": 1e-12}
 
 def people(n: int = 900, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
-    age, region = rng.normal(40, 10, n), rng.choice(["north", "south", "west"], n, p=[0.6, 0.3, 0.1])
+    age, region = (
+        rng.normal(40, 10, n),
+        rng.choice(["north", "south", "west"], n, p=[0.6, 0.3, 0.1]),
+    )
     city = rng.choice(["Oslo", "Rome", "Lima"], n)
     z = (age - 40) / 10 * np.where(region == "west", -1, 1) + (city == "Rome")
     frame = pd.DataFrame(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anymix.errors import InputError
 from anymix.partitions.chunks import Chunk
-from anymix.problem.cells import combined
+from anymix.problem.cells import Coded, combined
 from anymix.problem.columns import MISSING, matrix
 from anymix.problem.membership import OneDomain, small_codes
 
@@ -134,8 +134,7 @@ class Recipe:
         if len(cells) == 0:
             return None
         labels, y = self._target(cells)
-        coded = [self._names(cells, name) for name in self.domains]
-        (names, codes), _ = combined(coded, list(self.domains))
+        names, codes = self._domains(cells)
         weight = None if self.weight is None else cells.numbers(self.weight)
         if weight is not None and not np.all(weight >= 0):
             found = "has entries that are missing or below 0"
@@ -171,6 +170,13 @@ class Recipe:
             found = "has infinite or missing entries"
             raise InputError(f"column {self.target!r}", found, "correct them")
         return None, y
+
+    def _domains(self, cells: ArrowCells) -> Coded:
+        """Names of the domains, and the place of every row among them."""
+        if not self.domains:
+            return np.array(["all"]), np.zeros(len(cells), dtype=np.intp)
+        coded = [self._names(cells, name) for name in self.domains]
+        return combined(coded, list(self.domains))[0]
 
     def _names(self, cells: ArrowCells, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Sorted names and the place of every row among them."""

@@ -196,8 +196,7 @@ def finished(
     gaps = [s for s in numbers if isinstance(s, NumberSums) and s.missing and s.count]
     medians = _medians(gaps, visit)
     learnt = [
-        s.column(medians.get(s.name)) if isinstance(s, NumberSums) else s.column()
-        for s in numbers
+        s.column(medians.get(s.name)) if isinstance(s, NumberSums) else s.column() for s in numbers
     ]
     columns = tuple(column for column, _ in learnt if column is not None)
     refuse_nothing(columns)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from anymix.errors import InputError
 from anymix.partitions.clusters import problem_of_arrays, problem_of_tables
 from anymix.partitions.streamed import Streamed
-from anymix.partitions.table_recipes import Wanted
+from anymix.partitions.table_recipes import Wanted, column_names
 from anymix.problem.losses import CrossEntropy, Loss
 
 __all__ = ["from_dask"]
@@ -82,10 +82,10 @@ def from_dask(
         "classes": classes,
         "dense_up_to": dense_up_to,
     }
-    if hasattr(data, "to_delayed") and hasattr(data, "npartitions") and hasattr(data, "columns"):
+    if isinstance(target, str):
         import pyarrow as pa
 
-        domains = (domain,) if isinstance(domain, str) else tuple(domain)
+        domains = column_names(domain)
         wanted = Wanted(target, domains, features, columns, weight, loss)
         schema = pa.Schema.from_pandas(data._meta, preserve_index=False)
         return problem_of_tables(Dask(), data.to_delayed(), schema, wanted, **made)
@@ -98,6 +98,10 @@ def _blocks(X: Any, y: Any, domains: Any, weight: Any) -> list[Any]:
     import dask
     import dask.array as da
 
+    X, y, domains, weight = (
+        values.to_dask_array(lengths=True) if hasattr(values, "to_dask_array") else values
+        for values in (X, y, domains, weight)
+    )
     if not isinstance(X, da.Array) or X.ndim != 2:
         fix = "give a frame or a two-dimensional array of Dask"
         raise InputError("data", f"is a {type(X).__name__}", fix)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from anymix.errors import InputError
 from anymix.partitions.clusters import problem_of_tables
 from anymix.partitions.streamed import Streamed
-from anymix.partitions.table_recipes import Wanted
+from anymix.partitions.table_recipes import Wanted, column_names
 from anymix.problem.losses import Loss
 
 __all__ = ["from_ray"]
@@ -20,7 +20,7 @@ __all__ = ["from_ray"]
 def from_ray(
     dataset: Any,
     target: str,
-    domain: str | Sequence[str],
+    domain: str | Sequence[str] | None,
     features: Sequence[str] | None = None,
     columns: Any = "auto",
     *,
@@ -41,8 +41,8 @@ def from_ray(
         The rows.
     target : str
         The column to predict.
-    domain : str or sequence of str
-        The column whose values are the domains; of several, their combinations.
+    domain : str, sequence of str or None
+        The column whose values are the domains; of several, their combinations; None is one domain.
     features : sequence of str, optional
         The columns to learn from; by default all others.
     columns : "auto", "plain" or sequence of columns
@@ -73,9 +73,12 @@ def from_ray(
     if not hasattr(dataset, "to_arrow_refs"):
         fix = "give a dataset of ray.data"
         raise InputError("dataset", f"is a {type(dataset).__name__}", fix)
-    domains = (domain,) if isinstance(domain, str) else tuple(domain)
+    domains = column_names(domain)
     wanted = Wanted(target, domains, features, columns, weight, loss)
-    parts, schema = dataset.to_arrow_refs(), dataset.schema().base_schema
+    parts = dataset.to_arrow_refs()
+    (schema,) = Ray().run(_schema, parts[:1]) or [None]
+    if schema is None:
+        raise InputError("dataset", "has no blocks", "give some rows")
     made: dict[str, Any] = {"intercept": intercept, "classes": classes, "dense_up_to": dense_up_to}
     return problem_of_tables(Ray(), parts, schema, wanted, **made)
 
@@ -102,6 +105,10 @@ class Ray:
 
         shared, task = ray.put(work), ray.remote(_call)
         return [task.remote(shared, part, i) for i, part in enumerate(parts)]
+
+
+def _schema(table: Any, number: int) -> Any:
+    return table.schema
 
 
 def _call(work: Callable[[Any, int], Any], part: Any, number: int) -> Any:

@@ -15,7 +15,7 @@ from anymix.partitions.batches import Batches, scanned
 from anymix.partitions.chunks import named
 from anymix.partitions.passing import in_order
 from anymix.partitions.streamed import Log, Streamed
-from anymix.partitions.table_recipes import Wanted, recipe_of
+from anymix.partitions.table_recipes import Wanted, column_names, recipe_of
 from anymix.problem.losses import Loss
 
 __all__ = ["from_parquet"]
@@ -26,7 +26,7 @@ BATCH = 65_536  # rows that are worked on together
 def from_parquet(
     source: Any,
     target: str,
-    domain: str | Sequence[str],
+    domain: str | Sequence[str] | None,
     features: Sequence[str] | None = None,
     columns: Any = "auto",
     *,
@@ -54,9 +54,9 @@ def from_parquet(
         A file, a folder, several files, or a dataset.
     target : str
         The column to predict: classes if it holds words or up to ten whole numbers.
-    domain : str or sequence of str
-        The column whose values are the domains; of several, their combinations. A partition of the
-        folder, as in `region=north/`, is a column too.
+    domain : str, sequence of str or None
+        The column whose values are the domains; of several, their combinations; None is one
+        domain. A partition of the folder, as in `region=north/`, is a column too.
     features : sequence of str, optional
         The columns to learn from; by default all others.
     columns : "auto", "plain" or sequence of columns
@@ -111,7 +111,7 @@ def from_parquet(
     (['age', 'city=Oslo', 'city=Rome'], True)
     """
     data = _dataset(source, filesystem, partitioning)
-    domains = (domain,) if isinstance(domain, str) else tuple(domain)
+    domains = column_names(domain)
     wanted = Wanted(target, domains, features, columns, weight, loss)
     files, log = _Files(data, filter, batch_rows), Log()
 

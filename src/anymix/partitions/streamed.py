@@ -309,7 +309,8 @@ def total(answers: Iterator[Sums | None], question: Question) -> tuple[Sums, int
     """The sum of the answers of all chunks, added up in their order; and how many there are."""
     found = {name: np.zeros(shape) for name, shape in question.shapes.items()}
     count = 0
-    for count, sums in enumerate(answers, start=1):
+    for sums in answers:
+        count += 1
         for name, value in (sums or {}).items():
             found[name] += value
         if sums and "error" in found:  # and what adding them up here may lose

@@ -15,7 +15,7 @@ from anymix.partitions.streamed import Log
 from anymix.problem.columns import MISSING
 from anymix.problem.losses import CrossEntropy, Loss, SquaredError
 
-__all__ = ["Look", "Visit", "Wanted", "recipe_of"]
+__all__ = ["Look", "Visit", "Wanted", "column_names", "recipe_of"]
 
 MOST_CLASSES = 10  # whole numbers up to so many are classes, unless a loss says otherwise
 MOST_DOMAINS = 1_000
@@ -27,6 +27,13 @@ class Visit(Protocol):
     def __call__(self, work: Callable[[Any, int], Any], names: Sequence[str]) -> Iterable[Any]:
         """What `work` gives for the cells of each chunk and the number of its first row."""
         ...
+
+
+def column_names(domain: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The columns of the domains; none is one domain of all rows."""
+    if domain is None:
+        return ()
+    return (domain,) if isinstance(domain, str) else tuple(domain)
 
 
 @dataclass(frozen=True, eq=False)

@@ -191,6 +191,11 @@ class Rows:
         return np.array([self.loss.derivatives(s, y, 0)[0] for s in scores])
 
     @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return int(self.X.shape[1])
+
+    @property
     def n_scores(self) -> int:
         """1, or K for K ≥ 3 classes."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
