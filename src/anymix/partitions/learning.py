@@ -187,13 +187,32 @@ def _is_whole(level: str) -> bool:
 
 
 def finished(
-    sums: Sequence[NumberSums | LevelSums], visit: Pass
+    sums: Sequence[NumberSums | LevelSums], visit: Pass, all_medians: bool = False
 ) -> tuple[tuple[Column, ...], list[str]]:
-    """What was learnt, with a second pass if a median is still to be found."""
+    """What was learnt, with a second pass if a median is still to be found.
+
+    Parameters
+    ----------
+    sums : sequence of NumberSums and LevelSums
+        Of all chunks.
+    visit : function
+        Makes a pass with a `Between`.
+    all_medians : bool
+        Whether to find also those exactly of columns where no value is missing.
+
+    Returns
+    -------
+    tuple
+        The columns to learn from, and notes on those that are left out or have gaps.
+    """
     numbers = [
         s.as_numbers() if isinstance(s, LevelSums) and s.are_whole_numbers else s for s in sums
     ]
-    gaps = [s for s in numbers if isinstance(s, NumberSums) and s.missing and s.count]
+    gaps = [
+        s
+        for s in numbers
+        if isinstance(s, NumberSums) and s.count and len(s.keys) and (s.missing or all_medians)
+    ]
     medians = _medians(gaps, visit)
     learnt = [
         s.column(medians.get(s.name)) if isinstance(s, NumberSums) else s.column() for s in numbers

@@ -6,8 +6,10 @@ InputError of one line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from anymix.tables.chunks import MisreadError, put_together
 from anymix.tables.frames import pandas
 from anymix.tables.lines import Layout, check_lines, refuse_twins
 
-__all__ = ["read_table"]
+__all__ = ["Source", "opened_table", "read_table"]
 
 CHUNK = 20_000  # rows read at a time
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
@@ -65,22 +67,69 @@ def read_table(
     >>> frame["age"].tolist(), frame["city"].tolist(), frame["zip"].tolist()
     ([31.0, nan], ['Oslo', 'Rome'], ['0150', 'NA'])
     """
-    path = Path(path)
-    if not path.is_file():
-        fix = "give the path of a CSV, TSV or Parquet file"
-        raise InputError(str(path), "is not a file", fix)
     named, known = {*keep, *text, *strings}, {*text, *strings}
-    if _kind(path) == "parquet":
-        return put_together(path, _parquet_rows(path), _parquet_chunks(path, known), named)
-    layout = check_lines(path, encoding)
     while True:
-        chunks = _text_chunks(path, layout, encoding, known, text)
+        source = opened_table(Path(path), encoding, text, known)
         try:
-            return put_together(path, layout.n, chunks, named)
+            return put_together(source.path, source.n, source.chunks(), named)
         except MisreadError as error:  # read those columns as strings from the start
             if error.columns <= known:
                 raise
             known |= error.columns
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A file whose form is known, before it is read.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    n : int
+        Its number of rows.
+    names : list of str
+        Its columns.
+    chunks : function
+        () -> an iterator over frames of some rows each.
+    """
+
+    path: Path
+    n: int
+    names: list[str]
+    chunks: Callable[[], Iterator[Any]]
+
+
+def opened_table(
+    path: Path, encoding: str, text: Sequence[str] = (), strings: Iterable[str] = ()
+) -> Source:
+    """Look at a file, and refuse what is no table.
+
+    Parameters
+    ----------
+    path : Path
+        The file; its name says what it is.
+    encoding : str
+        The name of the encoding of its text.
+    text : sequence of str
+        Columns where only an empty cell is missing.
+    strings : iterable of str
+        Columns to read as strings.
+
+    Returns
+    -------
+    Source
+    """
+    if not path.is_file():
+        fix = "give the path of a CSV, TSV or Parquet file"
+        raise InputError(str(path), "is not a file", fix)
+    known = set(strings)
+    if _kind(path) == "parquet":
+        n, names = _parquet_rows(path)
+        return Source(path, n, names, lambda: _parquet_chunks(path, known))
+    layout = check_lines(path, encoding)
+    read = partial(_text_chunks, path, layout, encoding, known, text)
+    return Source(path, layout.n, layout.names, read)
 
 
 def _kind(path: Path) -> str:
@@ -96,13 +145,13 @@ def _kind(path: Path) -> str:
 # Parquet --------------------------------------------------------------------------------------
 
 
-def _parquet_rows(path: Path) -> int:
+def _parquet_rows(path: Path) -> tuple[int, list[str]]:
     with _parquet(path) as file:
-        n = int(file.metadata.num_rows)
-        refuse_twins(path, file.schema_arrow.names)
+        n, names = int(file.metadata.num_rows), list(file.schema_arrow.names)
+        refuse_twins(path, names)
     if n == 0:
         raise InputError(str(path), "has columns but no rows", "add some")
-    return n
+    return n, names
 
 
 def _parquet_chunks(path: Path, strings: set[str]) -> Iterator[Any]:

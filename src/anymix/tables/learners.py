@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,7 +25,7 @@ from anymix.estimators.searching import (
 )
 from anymix.mixtures import MixtureSet
 from anymix.problem.dealing import deal, sample, sorted_rows
-from anymix.problem.rows import ALL, Part, Rows, dense_if_small, take
+from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.tables.splits import check_splits
 
 Array = NDArray[np.float64]
@@ -101,14 +103,15 @@ class LinearLearner:
         self, rows: Rows, part: Part, held_out: Part, alone: bool
     ) -> tuple[dict[str, Array], tuple[Found, int]]:
         """What the models of a part say of the rows it holds out, and how they were chosen."""
-        wide = widened(rows, self.use_domain)
+        wide = rows.mapped(partial(widened, kind=self.use_domain))
         found = _searched(wide, part, self._plan, REPEATS if alone else 1)
         index = self._place(found)
         places = {"ordinary": 0, "chosen": index, "best robust": found.best_robust}
         problem = wide.to_fit(part).merged()
         fits = fit_candidates(wide, problem, found, places.values(), self._plan, self._settings)
-        X = take(wide.X, held_out)
-        by_place = {place: _said(fits[place], X) for place in set(places.values())}
+        said_by = _said_by([fits[place] for place in sorted(set(places.values()))])
+        together = wide.applied(said_by, held_out)
+        by_place = dict(zip(sorted(set(places.values())), _apart(together), strict=True))
         said = {name: by_place[place] for name, place in places.items()}
         if self.use_domain is not None:
             said[WITHOUT] = self._without_domain(rows, part, held_out)
@@ -116,7 +119,7 @@ class LinearLearner:
 
     def whole(self, rows: Rows, kept: tuple[Found, int] | None, plain: bool) -> Learned:
         """The model of all rows, chosen anew unless the choice of one part is kept."""
-        wide = widened(rows, self.use_domain)
+        wide = rows.mapped(partial(widened, kind=self.use_domain))
         if kept is None:
             found = _searched(wide, ALL, self._plan, REPEATS)
             kept = found, self._place(found)
@@ -124,7 +127,7 @@ class LinearLearner:
         if plain and self.robustness is None:
             choice = choice.kept()
         gamma = choice.candidate.gamma
-        fit = choice.fit.with_deviations(self.use_domain, rows.X.shape[1])
+        fit = choice.fit.with_deviations(self.use_domain, rows.n_features)
         if self.gamma is None:  # chosen by rows held out, which would have told
             return Learned(choice, fit, gamma)
         warning = overfit_message(wide.to_fit(), choice.fit.solution, gamma, "squared")
@@ -159,7 +162,7 @@ class LinearLearner:
         gamma, solution = ordinary_model(_sampled(rows, part), gammas=gammas, tol=1e-4)
         settings = replace(self._settings, gamma=gamma, robustness=0.0)
         found = fit_problem(rows.to_fit(part), settings, start=solution)
-        return _said(found, take(rows.X, held_out))
+        return next(_apart(rows.applied(_said_by([found]), held_out)))
 
 
 def _sampled(rows: Rows, part: Part) -> Rows:
@@ -179,7 +182,23 @@ def _searched(rows: Rows, part: Part, plan: Plan, repeats: int) -> Found:
     return search(few, deals, plan)
 
 
+def _said_by(fits: Sequence[LinearFit]) -> Callable[[Any], Array]:
+    """X ↦ what each model says of the rows: values (n, 1, C), or probabilities (n, K, C)."""
+
+    def said(X: Any) -> Array:
+        return np.stack([_said(fit, X) for fit in fits], axis=-1)
+
+    return said
+
+
 def _said(found: LinearFit, X: Any) -> Array:
-    """What the model says of the rows: values (n,), or probabilities (n, K)."""
+    """What the model says of the rows: values (n, 1), or probabilities (n, K)."""
     model = found.model
-    return model.scores(X) if model.classes is None else model.predict_proba(X)
+    return model.scores(X)[:, None] if model.classes is None else model.predict_proba(X)
+
+
+def _apart(together: Array) -> Iterator[Array]:
+    """What each model says, (n,) or (n, K)."""
+    for c in range(together.shape[-1]):
+        said = np.ascontiguousarray(together[..., c])
+        yield said[:, 0] if said.shape[1] == 1 else said
