@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from anymix.cli.options import (
     Encoding,
     File,
     Json,
+    Memory,
     Mixtures,
     Names,
     Quiet,
@@ -116,6 +118,7 @@ def fit_file(
     out: Out = None,
     report: Report = None,
     encoding: Encoding = "utf-8",
+    memory: Memory = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -125,7 +128,8 @@ def fit_file(
     for the worst domain on rows held out; the first line says which it is. Both are judged on rows
     that neither has seen. Numbers are standardised, categories become 0/1 columns, missing values
     are marked. The model that is saved is fitted to all rows, with a proof that none of its kind
-    is better there.
+    is better there. A table that does not fit into memory is read in stretches, from columns that
+    are put on disk.
 
     Examples:
 
@@ -148,7 +152,7 @@ def fit_file(
     judged = {"min_rows": min_rows, "folds": folds, "holdout": holdout}
     with steps(shown, ADVICE) as step, in_options(OPTIONS, [table, test]):
         options = {**asked, **kind, **judged}
-        found = _fitted(table, test, encoding, step, target, domain, **options)
+        found = _fitted(table, test, encoding, memory, step, target, domain, **options)
     notes = [f"Judged on {found.judged_on}.", *map(_advised, found.notes)]
     title = f"{target} by {', '.join(domain)}"
     print_result(
@@ -186,24 +190,42 @@ def _fitted(
     table: Path,
     test: Path | None,
     encoding: str,
+    memory: str | None,
     step: Any,
     target: str,
     domain: list[str],
     **options: Any,
 ) -> Any:
     """The table, and the one to judge on, read and fitted; both are let go of on the way."""
-    from anymix.tables import fit_table, read_table
+    from anymix.tables.files import read_table
+    from anymix.tables.fitting import fit_table
+    from anymix.tables.memory import bytes_of
+    from anymix.tables.spooling import read_or_spool, spooled
 
     step(f"reading {table}")
+    limit = None if memory is None else bytes_of(memory)
     used: Any = {"encoding": encoding, "keep": [target], "text": domain}
-    read = [read_table(table, **used)]
-    if test is not None:
-        levels = read[0].select_dtypes("category").columns  # 01 is none that turns into 1
-        read.append(read_table(test, strings=levels, **used))
-    # Taken out of the list, so that no name here keeps a table alive while it is fitted.
-    return fit_table(
-        read.pop(0), target, domain, test=read.pop() if read else None, progress=step, **options
-    )
+    linear = options["model"] == Model.LINEAR.value  # trees need all rows at once
+    read = [read_or_spool(table, memory=limit, **used) if linear else read_table(table, **used)]
+    with ExitStack() as spools:
+        is_spool = hasattr(read[0], "close")
+        if test is not None:
+            levels = _levels(read[0])  # 01 is none that turns into 1
+            make = spooled if is_spool else read_table
+            read.append(make(test, strings=levels, **used))
+        for spool in read if is_spool else ():
+            spools.callback(spool.close)
+        # Taken out of the list, so that no name here keeps a table alive while it is fitted.
+        return fit_table(
+            read.pop(0), target, domain, test=read.pop() if read else None, progress=step, **options
+        )
+
+
+def _levels(frame: Any) -> list[str]:
+    """The columns of words of a frame, or of a table on disk."""
+    if hasattr(frame, "is_number"):
+        return [name for name in frame.columns if not frame.is_number(name)]
+    return list(frame.select_dtypes("category").columns)
 
 
 def _advised(note: str) -> str:

@@ -6,7 +6,7 @@ InputError of one line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +31,8 @@ def read_table(
     keep: Sequence[str] = (),
     text: Sequence[str] = (),
     strings: Sequence[str] = (),
+    only: Sequence[str] | None = None,
+    source: Source | None = None,
 ) -> Any:
     """A CSV, TSV or Parquet file, gzipped or not, as a pandas frame of numbers and categories.
 
@@ -52,6 +54,10 @@ def read_table(
         digits and without a gap are numbers still.
     strings : sequence of str
         Columns where 01 is not 1; otherwise as `text`.
+    only : sequence of str, optional
+        The columns to read; by default all.
+    source : Source, optional
+        The same file, if `opened_table` has looked at it already.
 
     Returns
     -------
@@ -68,10 +74,13 @@ def read_table(
     ([31.0, nan], ['Oslo', 'Rome'], ['0150', 'NA'])
     """
     named, known = {*keep, *text, *strings}, {*text, *strings}
+    source = opened_table(Path(path), encoding) if source is None else source
     while True:
-        source = opened_table(Path(path), encoding, text, known)
+        chunks = source.chunks(known, text, only)
         try:
-            return put_together(source.path, source.n, source.chunks(), named)
+            frame = put_together(source.path, source.n, chunks, named)
+            frame.attrs["columns"] = source.names
+            return frame
         except MisreadError as error:  # read those columns as strings from the start
             if error.columns <= known:
                 raise
@@ -91,18 +100,17 @@ class Source:
     names : list of str
         Its columns.
     chunks : function
-        () -> an iterator over frames of some rows each.
+        (strings, text, only) -> an iterator over frames of some rows each: columns to read as
+        strings, columns where only an empty cell is missing, and the columns to read, or None.
     """
 
     path: Path
     n: int
     names: list[str]
-    chunks: Callable[[], Iterator[Any]]
+    chunks: Callable[[set[str], Sequence[str], Sequence[str] | None], Iterator[Any]]
 
 
-def opened_table(
-    path: Path, encoding: str, text: Sequence[str] = (), strings: Iterable[str] = ()
-) -> Source:
+def opened_table(path: Path, encoding: str = "utf-8") -> Source:
     """Look at a file, and refuse what is no table.
 
     Parameters
@@ -111,10 +119,6 @@ def opened_table(
         The file; its name says what it is.
     encoding : str
         The name of the encoding of its text.
-    text : sequence of str
-        Columns where only an empty cell is missing.
-    strings : iterable of str
-        Columns to read as strings.
 
     Returns
     -------
@@ -123,13 +127,11 @@ def opened_table(
     if not path.is_file():
         fix = "give the path of a CSV, TSV or Parquet file"
         raise InputError(str(path), "is not a file", fix)
-    known = set(strings)
     if _kind(path) == "parquet":
         n, names = _parquet_rows(path)
-        return Source(path, n, names, lambda: _parquet_chunks(path, known))
+        return Source(path, n, names, partial(_parquet_chunks, path))
     layout = check_lines(path, encoding)
-    read = partial(_text_chunks, path, layout, encoding, known, text)
-    return Source(path, layout.n, layout.names, read)
+    return Source(path, layout.n, layout.names, partial(_text_chunks, path, layout, encoding))
 
 
 def _kind(path: Path) -> str:
@@ -154,7 +156,9 @@ def _parquet_rows(path: Path) -> tuple[int, list[str]]:
     return n, names
 
 
-def _parquet_chunks(path: Path, strings: set[str]) -> Iterator[Any]:
+def _parquet_chunks(
+    path: Path, strings: set[str], text: Sequence[str] = (), only: Sequence[str] | None = None
+) -> Iterator[Any]:
     """Frames with every column of the file, a pandas index included if it has a name."""
     from pyarrow import float64, string, types  # type: ignore[import-untyped]
 
@@ -165,7 +169,9 @@ def _parquet_chunks(path: Path, strings: set[str]) -> Iterator[Any]:
         return values.cast(float64()) if types.is_decimal(values.type) else values
 
     with _parquet(path) as file:
-        for batch in file.iter_batches(batch_size=CHUNK):
+        there = file.schema_arrow.names
+        columns = None if only is None else [name for name in there if name in only]
+        for batch in file.iter_batches(batch_size=CHUNK, columns=columns):
             for i, name in enumerate(batch.schema.names):
                 batch = batch.set_column(i, name, plain(batch.column(i), name))
             chunk = batch.to_pandas(ignore_metadata=True)
@@ -192,7 +198,12 @@ def _parquet(path: Path) -> Iterator[Any]:
 
 
 def _text_chunks(
-    path: Path, layout: Layout, encoding: str, strings: set[str], text: Sequence[str]
+    path: Path,
+    layout: Layout,
+    encoding: str,
+    strings: set[str],
+    text: Sequence[str],
+    only: Sequence[str] | None = None,
 ) -> Iterator[Any]:
     with pandas().read_csv(
         path,
@@ -202,6 +213,7 @@ def _text_chunks(
         keep_default_na=False,
         na_values={name: [""] if name in text else MISSING for name in layout.names},
         skipinitialspace=True,
+        usecols=None if only is None else lambda name: name in only,
         low_memory=False,  # else one chunk may have several types
         encoding="utf-8-sig" if encoding == "utf-8" else encoding,
     ) as reader:

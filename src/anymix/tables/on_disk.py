@@ -23,7 +23,6 @@ from anymix.partitions.passing import in_order
 from anymix.partitions.streamed import Log
 from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.tables.columns import Features, FrameCells
-from anymix.tables.frames import column
 from anymix.tables.preparing import Table, followed_by, missing_target
 from anymix.tables.spooling import Spool
 
@@ -69,12 +68,12 @@ class OnDiskTable(Table):
     def _labels(self) -> Any:
         """Target and domains of the rows that count."""
         for name in (self.target, *self.domains):
-            _check(self.frame, name)
+            self.frame.check(name)
         frame = self.frame.frame([self.target, *self.domains])
         return frame[self._piece.places >= 0]
 
     def _check_column(self, name: str) -> None:
-        _check(self.frame, name)
+        self.frame.check(name)
 
     def _reorder(self, order: NDArray[np.intp]) -> None:
         """Nothing is moved: the places of the rows are."""
@@ -138,12 +137,6 @@ class OnDiskTable(Table):
         """How often the table was read."""
         count = len(self._log.seconds)
         return [f"larger than the memory allowed: read in stretches from disk, {count} passes"]
-
-
-def _check(spool: Spool, name: str) -> None:
-    """Refuse a name that is not that of a column."""
-    if name not in spool.columns:
-        column(spool, name)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from anymix.errors import InputError
 from anymix.tables import frames
 from anymix.tables.chunks import MisreadError, codes_of, whole_or_sorted
-from anymix.tables.files import Source, opened_table
+from anymix.tables.files import Source, opened_table, read_table
 from anymix.tables.frames import pandas
+from anymix.tables.memory import fits
 
-__all__ = ["Spool", "spooled"]
+__all__ = ["Spool", "read_or_spool", "spooled"]
 
 STRETCH = 32_768  # rows that are read together
 
@@ -35,6 +36,8 @@ def spooled(
     keep: Sequence[str] = (),
     text: Sequence[str] = (),
     strings: Sequence[str] = (),
+    only: Sequence[str] | None = None,
+    source: Source | None = None,
     folder: str | Path | None = None,
 ) -> Spool:
     """A CSV, TSV or Parquet file as a table on disk; the arguments are those of `read_table`.
@@ -47,6 +50,10 @@ def spooled(
         The name of the encoding of its text.
     keep, text, strings : sequence of str
         Columns to keep, and columns to take as written.
+    only : sequence of str, optional
+        The columns to read; by default all.
+    source : Source, optional
+        The same file, if `opened_table` has looked at it already.
     folder : path-like, optional
         Where to put the files; by default where temporary files are.
 
@@ -56,11 +63,11 @@ def spooled(
         Its files are removed when it is closed.
     """
     known = {*text, *strings}
+    source = opened_table(Path(path), encoding) if source is None else source
     while True:
-        source = opened_table(Path(path), encoding, text, known)
         spool = Spool(source, folder, {*keep, *known})
         try:
-            spool.fill()
+            spool.fill(source.chunks(known, text, only))
         except MisreadError as error:  # read those columns as strings from the start
             spool.close()
             if error.columns <= known:
@@ -71,6 +78,41 @@ def spooled(
             raise
         else:
             return spool
+
+
+def read_or_spool(
+    path: str | Path, *, memory: int | None = None, encoding: str = "utf-8", **options: Any
+) -> Any:
+    """A frame if the table fits into memory comfortably, else a Spool.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    memory : int, optional
+        How many bytes may be used; None is half of what is free.
+    encoding : str
+        The name of the encoding of its text.
+    **options
+        The other arguments of `read_table`.
+
+    Returns
+    -------
+    pandas.DataFrame or Spool
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "people.csv"
+    ...     _ = file.write_text("age,city\\n31,Oslo\\n40,Rome\\n")
+    ...     small, large = (read_or_spool(file, memory=m) for m in (1000, 10))
+    >>> type(small).__name__, type(large).__name__, large.frame(["age"])["age"].tolist()
+    ('DataFrame', 'Spool', [31, 40])
+    >>> large.close()
+    """
+    source = opened_table(Path(path), encoding)
+    read = read_table if fits(source, memory) else spooled
+    return read(path, encoding=encoding, source=source, **options)
 
 
 class Spool:
@@ -94,16 +136,17 @@ class Spool:
     """
 
     def __init__(self, source: Source, folder: str | Path | None, keep: set[str]) -> None:
-        self._source, self._keep, self.n = source, keep, 0
+        self._keep, self.n = keep, 0
         self._folder = tempfile.TemporaryDirectory(prefix="anymix-", dir=folder)
         self._columns: dict[str, _Column] = {}
-        self.attrs: dict[str, Any] = {"path": str(source.path), "left_out": []}
+        names = source.names
+        self.attrs: dict[str, Any] = {"path": str(source.path), "left_out": [], "columns": names}
 
-    def fill(self) -> None:
-        """Read the whole source."""
+    def fill(self, chunks: Iterator[Any]) -> None:
+        """Take in all rows."""
         left_out: set[str] = set()
         with _room(self._folder.name):
-            for chunk in self._source.chunks():
+            for chunk in chunks:
                 for name in (c for c in chunk.columns if c not in left_out):
                     column = self._columns.get(name)
                     if column is None:
@@ -127,6 +170,11 @@ class Spool:
 
     def __len__(self) -> int:
         return self.n
+
+    def check(self, name: str) -> None:
+        """Refuse a name that is not that of a column."""
+        if name not in self._columns:
+            frames.column(self, name)
 
     def is_number(self, name: str) -> bool:
         """Whether a column holds numbers."""
