@@ -47,7 +47,7 @@ def killed() -> dict[str, Any]:
     pid = ray.remote(lambda: os.getpid())  # Ray takes no function of C
 
     def kill() -> None:
-        while not ended.wait(0.3):
+        while len(victims) < 2 and not ended.wait(0.3):  # Ray repeats a task three times
             victims.append(ray.get(pid.remote()))
             os.kill(victims[-1], signal.SIGKILL)
 

@@ -98,10 +98,7 @@ def _blocks(X: Any, y: Any, domains: Any, weight: Any) -> list[Any]:
     import dask
     import dask.array as da
 
-    X, y, domains, weight = (
-        values.to_dask_array(lengths=True) if hasattr(values, "to_dask_array") else values
-        for values in (X, y, domains, weight)
-    )
+    X, y, domains, weight = map(_as_array, (X, y, domains, weight))
     if not isinstance(X, da.Array) or X.ndim != 2:
         fix = "give a frame or a two-dimensional array of Dask"
         raise InputError("data", f"is a {type(X).__name__}", fix)
@@ -126,6 +123,15 @@ def _blocks(X: Any, y: Any, domains: Any, weight: Any) -> list[Any]:
         parts.append(values.rechunk({0: rows} | whole).to_delayed().ravel())
     together = dask.delayed(lambda *some: some, pure=True)
     return [together(*some) for some in zip(*parts, strict=True)]
+
+
+def _as_array(values: Any) -> Any:
+    """A frame or series of Dask as an array; all else as it is."""
+    if not hasattr(values, "to_dask_array"):
+        return values
+    if values.ndim == 1 and values.dtype.kind not in "iufb":
+        values = values.astype(object)  # words of pandas' own type
+    return values.to_dask_array(lengths=True)
 
 
 @dataclass(frozen=True, eq=False)
