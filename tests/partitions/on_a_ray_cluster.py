@@ -6,6 +6,7 @@ Ray leaves processes and sockets to the end of the interpreter, so it gets one o
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -77,7 +78,7 @@ if __name__ == "__main__":
         include_dashboard=False,
         object_store_memory=200_000_000,
         log_to_driver=False,
-        logging_level="error",
+        logging_level=logging.ERROR,
     )
     ray.data.DataContext.get_current().enable_progress_bars = False
     path = sys.argv[1]

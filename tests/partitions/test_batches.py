@@ -139,7 +139,7 @@ def test_the_memory_does_not_grow_with_the_rows() -> None:
     alive, most = 0, 0
     lock = threading.Lock()
 
-    class Counted(np.ndarray):  # type: ignore[type-arg]
+    class Counted(np.ndarray):
         def __del__(self) -> None:
             nonlocal alive
             with lock:

@@ -124,7 +124,7 @@ def test_a_worker_is_killed_while_it_sums(client: Any) -> None:
     y = (X[:, 0] * (domains - 2) + rng.logistic(size=n) > 0).astype(int)
     lazy = arrays((X, y, domains), 20_000)
     calm = ax.solve(from_dask(*lazy), tol=1e-9)
-    problem, ended, kills = from_dask(*lazy), threading.Event(), []
+    problem, ended, kills = from_dask(*lazy), threading.Event(), list[Any]()
 
     def kill() -> None:
         while not ended.wait(0.5):

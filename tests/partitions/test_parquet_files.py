@@ -27,14 +27,14 @@ def people(n: int = 900, seed: int = 0) -> pd.DataFrame:
         rng.normal(40, 10, n),
         rng.choice(["north", "south", "west"], n, p=[0.6, 0.3, 0.1]),
     )
-    city = rng.choice(["Oslo", "Rome", "Lima"], n)
+    city = rng.choice(["Oslo", "Rome", "Lima"], n).astype(object)
     z = (age - 40) / 10 * np.where(region == "west", -1, 1) + (city == "Rome")
     frame = pd.DataFrame(
         {
             "age": np.where(rng.random(n) < 0.1, np.nan, age),
             "income": np.exp(rng.normal(size=n)),
             "children": rng.integers(0, 4, n),
-            "city": np.where(rng.random(n) < 0.05, None, city),
+            "city": pd.Series(city).mask(rng.random(n) < 0.05),
             "code": rng.choice(["1", "2", "30"], n),  # digits: a number for `anymix fit`
             "member": rng.random(n) < 0.5,
             "constant": 1.0,

@@ -130,8 +130,8 @@ def _saver(out: Path | None) -> Callable[[Iterable[Any], Any], None]:
 
 
 def _save_parquet(frames: Iterable[Any], path: Any) -> None:
-    import pyarrow as pa  # type: ignore[import-untyped]
-    from pyarrow.parquet import ParquetWriter  # type: ignore[import-untyped]
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetWriter
 
     writer = None
     for frame in frames:

@@ -188,7 +188,8 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
         >>> float(np.ptp(model.domain_losses_)) < 0.1
         True
         """
-        return partial_fit(self, X, y, domains, sample_weight, classes, domain_names)
+        partial_fit(self, X, y, domains, sample_weight, classes, domain_names)
+        return self
 
 
 class AgnosticRegressor(LinearRegressor, AgnosticLinear):

@@ -132,7 +132,7 @@ def partial_fit(
     sample_weight: ArrayLike | None,
     classes: ArrayLike | None,
     domain_names: ArrayLike | None,
-) -> Any:
+) -> None:
     """`AgnosticClassifier.partial_fit`; the estimator keeps an `Online` between two calls."""
     known: Online | None = getattr(estimator, "_online", None)
     rows = _read(estimator, known, X, y, domains, sample_weight, classes, domain_names)
@@ -151,7 +151,6 @@ def partial_fit(
     estimator.mixture_ = np.array(known.players.adversary.average)
     estimator.domain_losses_, estimator.n_iter_ = losses, known.players.t
     estimator.agnostic_loss_ = float(mixtures.maximize(losses) @ losses)
-    return estimator
 
 
 def _read(

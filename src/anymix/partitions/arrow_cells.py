@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
-from anymix.partitions.chunks import Chunk
+from anymix.partitions.chunks import Chunk, sum_of
 from anymix.problem.cells import Coded, combined
 from anymix.problem.columns import MISSING, matrix
+from anymix.problem.entries import encode
 from anymix.problem.membership import OneDomain, small_codes
 
 Array = NDArray[np.float64]
@@ -22,7 +23,7 @@ __all__ = ["ArrowCells", "Recipe", "is_number"]
 
 def is_number(kind: Any) -> bool:
     """Whether an Arrow type is one of numbers."""
-    from pyarrow import types  # type: ignore[import-untyped]
+    from pyarrow import types
 
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
@@ -49,12 +50,16 @@ class ArrowCells:
 
     def numbers(self, name: str) -> Array:
         """A new array of the numbers of a column, NaN where one is missing."""
+        return np.array(self.as_floats(name), dtype=np.float64)
+
+    def as_floats(self, name: str) -> NDArray[Any]:
+        """The same, but perhaps Arrow's own array, and not yet of float64."""
         from pyarrow import float64, types
 
         column = self.column(name)
         if not is_number(column.type) or types.is_decimal(column.type):
             column = column.cast(float64())
-        return np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+        return np.asarray(column.to_numpy(zero_copy_only=False))
 
     def levels(self, name: str) -> tuple[NDArray[Any], list[str]]:
         """The place of every row among the levels of a column, the last being `(missing)`."""
@@ -140,19 +145,23 @@ class Recipe:
             found = "has entries that are missing or below 0"
             raise InputError(f"column {self.weight!r}", found, "give weights ≥ 0")
         members = OneDomain(small_codes(codes, len(names)))
-        return Chunk(self._features(cells), y, labels, members, names, weight)
+        X = self._features(cells)
+        total = sum_of(X)
+        if not np.isfinite(total):
+            self._refuse_gaps(X)
+        return Chunk(X, y, labels, members, names, weight, total)
 
     def _features(self, cells: ArrowCells) -> Any:
         if not self.is_plain:
             return matrix(self.columns, cells)
         X = np.empty((len(cells), len(self.columns)))
         for j, name in enumerate(self.columns):
-            X[:, j] = cells.numbers(name)
-        if not np.isfinite(np.vdot(X, X)):
-            self._refuse_gaps(X)
+            X[:, j] = cells.as_floats(name)
         return X
 
-    def _refuse_gaps(self, X: Array) -> None:
+    def _refuse_gaps(self, X: Any) -> None:
+        if not self.is_plain:
+            raise InputError("X", "has entries whose sum is no number", "scale the columns")
         bad = ~np.isfinite(X)
         for j in np.flatnonzero(bad.any(axis=0)):
             row = int(np.argmax(bad[:, j]))
@@ -180,6 +189,9 @@ class Recipe:
 
     def _names(self, cells: ArrowCells, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Sorted names and the place of every row among them."""
+        column = cells.column(name)
+        if name not in self.words and is_number(column.type):
+            return encode(name, column.to_numpy(zero_copy_only=False), len(cells))
         if name in self.words:
             codes, titles = cells.levels(name)
             values: Sequence[Any] = titles

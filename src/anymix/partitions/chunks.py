@@ -21,7 +21,7 @@ from anymix.problem.rows import Part, take
 Array = NDArray[np.float64]
 Names = NDArray[Any]
 
-__all__ = ["Chunk", "concatenated", "named", "place_among", "read_chunk", "union"]
+__all__ = ["Chunk", "concatenated", "named", "place_among", "read_chunk", "sum_of", "union"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +42,8 @@ class Chunk:
         The domains that occur here, sorted.
     weight : ndarray of shape (n,) or None
         Weights of the rows; None is 1.
-    ids : ndarray of shape (n,) or None
-        What to deal the rows out by; None is by their numbers.
+    total : float or None
+        The sum of all entries of X, if it is known.
     """
 
     X: Any
@@ -52,7 +52,7 @@ class Chunk:
     domains: Domains
     names: Names
     weight: Array | None = None
-    ids: NDArray[Any] | None = None
+    total: float | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -65,21 +65,21 @@ class Chunk:
             y=self.y[part],
             domains=self.domains.take(part),
             weight=None if self.weight is None else self.weight[part],
-            ids=None if self.ids is None else self.ids[part],
+            total=None,
         )
 
     @property
     def fingerprint(self) -> tuple[float, ...]:
         """A few numbers that hardly stay the same when the rows change."""
-        values = self.X.data if sparse.issparse(self.X) else self.X
+        total = sum_of(self.X) if self.total is None else self.total
         places = np.arange(1.0, len(self) + 1)  # so that it matters which row has which label
         weight = 0.0 if self.weight is None else float(places @ self.weight)
         key = float(places @ self.domains.key())
-        return len(self), float(values.sum()), float(places @ self.y), key, weight
+        return len(self), total, float(places @ self.y), key, weight
 
 
 def read_chunk(raw: Any, loss: Loss) -> Chunk | None:
-    """Check a chunk (X, y, domains[, weight[, ids]]); None if it has no rows.
+    """Check a chunk (X, y, domains[, weight]); None if it has no rows.
 
     Examples
     --------
@@ -88,10 +88,10 @@ def read_chunk(raw: Any, loss: Loss) -> Chunk | None:
     >>> len(chunk), chunk.labels.tolist(), chunk.names.tolist()
     (2, ['no', 'yes'], ['a'])
     """
-    if not isinstance(raw, tuple | list) or not 3 <= len(raw) <= 5:
+    if not isinstance(raw, tuple | list) or not 3 <= len(raw) <= 4:
         found = f"is a {type(raw).__name__}"
-        raise InputError("", found, "give tuples (X, y, domains[, weight[, ids]])")
-    X, y, domains, weight, ids = (*raw, None, None)[:5]
+        raise InputError("", found, "give tuples (X, y, domains[, weight])")
+    X, y, domains, weight = (*raw, None)[:4]
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if n == 0:
         return None
@@ -102,10 +102,12 @@ def read_chunk(raw: Any, loss: Loss) -> Chunk | None:
     inside = members.inside()
     if not inside.all():  # a row in no domain does not count
         w = inside.astype(np.float64) if w is None else inside * w
-    ids = None if ids is None else np.asarray(ids)
-    if ids is not None and ids.shape != (n,):
-        raise InputError("ids", f"has shape {ids.shape}", f"give ({n},)")
-    return Chunk(X, codes, labels, members, names, w, ids)
+    return Chunk(X, codes, labels, members, names, w)
+
+
+def sum_of(X: Any) -> float:
+    """The sum of all entries; it is no finite number if one of them is none."""
+    return float((X.data if sparse.issparse(X) else X).sum())
 
 
 @contextmanager

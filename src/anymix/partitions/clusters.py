@@ -97,7 +97,7 @@ class _Glancing:
 
 def arrow_table(table: Any, names: Sequence[str]) -> Any:
     """Some columns of a table of Arrow, or of a frame of pandas as one of Arrow."""
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
     if isinstance(table, pa.Table | pa.RecordBatch):
         lacking = [n for n in names if n not in table.schema.names]
@@ -151,7 +151,7 @@ def problem_of_arrays(
     -------
     Streamed
     """
-    made = {"intercept": intercept, "classes": classes, "dense_up_to": dense_up_to}
+    made: dict[str, Any] = {"intercept": intercept, "classes": classes, "dense_up_to": dense_up_to}
     return _scanned(cluster, cluster.keep(_OfArrays(loss), parts), loss, Log(), **made)
 
 
@@ -194,7 +194,7 @@ def problem_of_tables(
         return cluster.run(_OfCells(work, tuple(names)), parts)
 
     recipe, loss, notes = recipe_of(wanted, schema, visit, log)
-    made = {"intercept": intercept, "classes": classes, "dense_up_to": dense_up_to}
+    made: dict[str, Any] = {"intercept": intercept, "classes": classes, "dense_up_to": dense_up_to}
     problem = _scanned(cluster, cluster.keep(_OfTable(recipe), parts), loss, log, **made)
     problem.feature_names, problem.columns, problem.notes = recipe.titles, recipe.columns, notes
     return problem

@@ -207,7 +207,8 @@ def added_up(rows: Chunk) -> Chunk | None:
         equal &= abs(again.X - rows.X).sum() == 0
     else:
         equal &= np.array_equal(again.X, rows.X)
-    return replace(found, weight=np.bincount(group, rows.weight)) if equal else None
+    weight = np.bincount(group, rows.weight).astype(np.float64)
+    return replace(found, weight=weight) if equal else None
 
 
 class Scan:
@@ -330,7 +331,7 @@ class Scan:
     @property
     def sizes(self) -> Array:
         """m_k, (p,)."""
-        return self._sums[0][0]
+        return np.asarray(self._sums[0][0])
 
     @property
     def reach(self) -> Array:

@@ -160,7 +160,7 @@ def _parquet_chunks(
     path: Path, strings: set[str], text: Sequence[str] = (), only: Sequence[str] | None = None
 ) -> Iterator[Any]:
     """Frames with every column of the file, a pandas index included if it has a name."""
-    from pyarrow import float64, string, types  # type: ignore[import-untyped]
+    from pyarrow import float64, string, types
 
     def plain(values: Any, name: str) -> Any:
         digits = types.is_integer(values.type) or types.is_decimal(values.type)
@@ -182,7 +182,7 @@ def _parquet_chunks(
 def _parquet(path: Path) -> Iterator[Any]:
     try:
         from pyarrow import ArrowInvalid
-        from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
+        from pyarrow.parquet import ParquetFile
     except ImportError:
         found, fix = "is Parquet, which needs pyarrow", "pip install pyarrow"
         raise InputError(str(path), found, fix) from None
