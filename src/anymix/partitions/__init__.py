@@ -8,8 +8,9 @@ LinearDomains in `ax.solve`, `ax.certify`, `ax.pareto_front` and the estimators'
 """
 
 from anymix.partitions.batches import from_batches
+from anymix.partitions.folding import folds
 from anymix.partitions.on_dask import from_dask
 from anymix.partitions.on_ray import from_ray
 from anymix.partitions.parquet_files import from_parquet
 
-__all__ = ["from_batches", "from_dask", "from_parquet", "from_ray"]
+__all__ = ["folds", "from_batches", "from_dask", "from_parquet", "from_ray"]

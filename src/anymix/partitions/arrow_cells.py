@@ -102,6 +102,8 @@ class Recipe:
     words : frozenset of str
         Which of target and domains are taken as words, for not all of their values are whole
         numbers.
+    id : str or None
+        The column by which rows are dealt out to folds.
     """
 
     target: str
@@ -110,6 +112,7 @@ class Recipe:
     columns: tuple[Any, ...]
     takes_classes: bool
     words: frozenset[str] = field(default_factory=frozenset)
+    id: str | None = None
 
     @property
     def titles(self) -> list[str]:
@@ -127,7 +130,7 @@ class Recipe:
     def needs(self) -> list[str]:
         """Names of the columns of the table that are read."""
         names = [c if isinstance(c, str) else c.name for c in self.columns]
-        more = [self.target, *self.domains, *([self.weight] if self.weight else [])]
+        more = [self.target, *self.domains, *(n for n in (self.weight, self.id) if n)]
         return list(dict.fromkeys([*names, *more]))
 
     def chunk(self, batch: Any) -> Chunk | None:
@@ -149,7 +152,11 @@ class Recipe:
         total = sum_of(X)
         if not np.isfinite(total):
             self._refuse_gaps(X)
-        return Chunk(X, y, labels, members, names, weight, total)
+        ids = None
+        if self.id is not None:
+            codes, values = cells.levels(self.id)
+            ids = np.array(values)[codes]
+        return Chunk(X, y, labels, members, names, weight, total, ids)
 
     def _features(self, cells: ArrowCells) -> Any:
         if not self.is_plain:

@@ -78,9 +78,9 @@ def from_batches(
     Parameters
     ----------
     make_iterator : function
-        () -> an iterator of chunks (X, y, domains[, weight]), from the first row on: X (n, d) dense
-        or sparse, y (n,), domains (n,) or (n, p), weight (n,) or None. The same rows in the same
-        order at every call.
+        () -> an iterator of chunks (X, y, domains[, weight[, ids]]), from the first row on: X
+        (n, d) dense or sparse, y (n,), domains (n,) or (n, p), weight (n,) or None, ids (n,) by
+        which `folds` deals rows out. The same rows in the same order at every call.
     loss : Loss, optional
         The loss ℓ; CrossEntropy by default.
     intercept : bool

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from anymix.errors import InputError
 from anymix.problem.arrays import features, weights
-from anymix.problem.entries import encode, numbers
+from anymix.problem.entries import column_of, encode, numbers
 from anymix.problem.losses import Loss
 from anymix.problem.membership import Domains, domains_of
 from anymix.problem.rows import Part, take
@@ -44,6 +44,8 @@ class Chunk:
         Weights of the rows; None is 1.
     total : float or None
         The sum of all entries of X, if it is known.
+    ids : ndarray of shape (n,) or None
+        What rows are dealt out to folds by; None is by their numbers.
     """
 
     X: Any
@@ -53,6 +55,7 @@ class Chunk:
     names: Names
     weight: Array | None = None
     total: float | None = None
+    ids: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -66,6 +69,7 @@ class Chunk:
             domains=self.domains.take(part),
             weight=None if self.weight is None else self.weight[part],
             total=None,
+            ids=None if self.ids is None else self.ids[part],
         )
 
     @property
@@ -79,7 +83,7 @@ class Chunk:
 
 
 def read_chunk(raw: Any, loss: Loss) -> Chunk | None:
-    """Check a chunk (X, y, domains[, weight]); None if it has no rows.
+    """Check a chunk (X, y, domains[, weight[, ids]]); None if it has no rows.
 
     Examples
     --------
@@ -88,10 +92,10 @@ def read_chunk(raw: Any, loss: Loss) -> Chunk | None:
     >>> len(chunk), chunk.labels.tolist(), chunk.names.tolist()
     (2, ['no', 'yes'], ['a'])
     """
-    if not isinstance(raw, tuple | list) or not 3 <= len(raw) <= 4:
+    if not isinstance(raw, tuple | list) or not 3 <= len(raw) <= 5:
         found = f"is a {type(raw).__name__}"
-        raise InputError("", found, "give tuples (X, y, domains[, weight])")
-    X, y, domains, weight = (*raw, None)[:4]
+        raise InputError("", found, "give tuples (X, y, domains[, weight[, ids]])")
+    X, y, domains, weight, ids = (*raw, None, None)[:5]
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if n == 0:
         return None
@@ -102,7 +106,8 @@ def read_chunk(raw: Any, loss: Loss) -> Chunk | None:
     inside = members.inside()
     if not inside.all():  # a row in no domain does not count
         w = inside.astype(np.float64) if w is None else inside * w
-    return Chunk(X, codes, labels, members, names, w)
+    ids = None if ids is None else column_of("ids", ids, n)
+    return Chunk(X, codes, labels, members, names, w, None, ids)
 
 
 def sum_of(X: Any) -> float:

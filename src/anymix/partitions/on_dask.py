@@ -27,6 +27,7 @@ def from_dask(
     *,
     loss: Loss | None = None,
     weight: Any = None,
+    id: str | None = None,
     intercept: bool = True,
     classes: ArrayLike | None = None,
     dense_up_to: int = 600,
@@ -54,6 +55,8 @@ def from_dask(
         The loss ℓ; by default CrossEntropy, or SquaredError for a frame's target of numbers.
     weight : str or array, optional
         The weights of the rows.
+    id : str, optional
+        The column by which `folds` deals rows out; by default their numbers.
     intercept : bool
         Whether the model has an intercept.
     classes : array-like, optional
@@ -86,7 +89,7 @@ def from_dask(
         import pyarrow as pa
 
         domains = column_names(domain)
-        wanted = Wanted(target, domains, features, columns, weight, loss)
+        wanted = Wanted(target, domains, features, columns, weight, loss, id)
         schema = pa.Schema.from_pandas(data._meta, preserve_index=False)
         return problem_of_tables(Dask(), data.to_delayed(), schema, wanted, **made)
     loss = CrossEntropy() if loss is None else loss

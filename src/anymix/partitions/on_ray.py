@@ -26,6 +26,7 @@ def from_ray(
     *,
     loss: Loss | None = None,
     weight: str | None = None,
+    id: str | None = None,
     intercept: bool = True,
     classes: ArrayLike | None = None,
     dense_up_to: int = 600,
@@ -51,6 +52,8 @@ def from_ray(
         The loss ℓ; by default CrossEntropy for classes, SquaredError for numbers.
     weight : str, optional
         The column of the rows' weights.
+    id : str, optional
+        The column by which `folds` deals rows out; by default their numbers.
     intercept : bool
         Whether the model has an intercept.
     classes : array-like, optional
@@ -74,7 +77,7 @@ def from_ray(
         fix = "give a dataset of ray.data"
         raise InputError("dataset", f"is a {type(dataset).__name__}", fix)
     domains = column_names(domain)
-    wanted = Wanted(target, domains, features, columns, weight, loss)
+    wanted = Wanted(target, domains, features, columns, weight, loss, id)
     parts = dataset.to_arrow_refs()
     (schema,) = Ray().run(_schema, parts[:1]) or [None]
     if schema is None:

@@ -32,6 +32,7 @@ def from_parquet(
     *,
     loss: Loss | None = None,
     weight: str | None = None,
+    id: str | None = None,
     filter: Any = None,
     filesystem: Any = None,
     partitioning: Any = "hive",
@@ -66,6 +67,8 @@ def from_parquet(
         The loss ℓ; by default CrossEntropy for classes, SquaredError for numbers.
     weight : str, optional
         The column of the rows' weights.
+    id : str, optional
+        The column by which `folds` deals rows out; by default their numbers.
     filter : pyarrow.dataset.Expression, optional
         Which rows count.
     filesystem : pyarrow.fs.FileSystem, optional
@@ -112,7 +115,7 @@ def from_parquet(
     """
     data = _dataset(source, filesystem, partitioning)
     domains = column_names(domain)
-    wanted = Wanted(target, domains, features, columns, weight, loss)
+    wanted = Wanted(target, domains, features, columns, weight, loss, id)
     files, log = _Files(data, filter, batch_rows), Log()
 
     def visit(work: Callable[[Any, int], Any], names: Sequence[str]) -> Iterable[Any]:

@@ -255,6 +255,11 @@ class Streamed(Parts):
         inner = Streamed(self._visit, scan, coder, self._log, self.dense_up_to)
         return Shifted(inner, shift, target, scale)
 
+    @property
+    def sampled_rows(self) -> Rows:
+        """The sample that the first pass has collected, as rows in memory."""
+        return self._coder.rows(self._scan.sample)
+
     # -- as LinearDomains ----------------------------------------------------------------------
 
     def losses(self, w: ArrayLike) -> Array:

@@ -54,6 +54,8 @@ class Wanted:
         The column of weights.
     loss : Loss or None
         The loss; None is that which suits the target.
+    id : str or None
+        The column by which rows are dealt out to folds.
     """
 
     target: str
@@ -62,10 +64,11 @@ class Wanted:
     columns: Any = "auto"
     weight: str | None = None
     loss: Loss | None = None
+    id: str | None = None
 
     def names(self, schema: Any) -> list[str]:
         """The features of a table of this schema."""
-        special = [self.target, *self.domains, *([self.weight] if self.weight else [])]
+        special = [self.target, *self.domains, *(n for n in (self.weight, self.id) if n)]
         given = [] if self.features is None else list(self.features)
         for name in [*special, *given]:
             if name not in schema.names:
@@ -146,6 +149,7 @@ def recipe_of(
         columns,
         loss.takes_classes,
         _words(found["coded"], schema),
+        wanted.id,
     )
     missing = found["coded"][0].counts.get(MISSING, 0)
     if missing:
