@@ -72,7 +72,7 @@ def from_batches(
     """L_k(w) = (1/m_k) Σ_{i in domain k} ℓ(⟨w, (x_i, 1)⟩, y_i) over rows that come in batches.
 
     The function is called once for every pass; a pass for the sizes and a sample now, later one
-    for every step of the solver. Memory: a few chunks, the sample (32 MB), and pD + D² numbers,
+    for every step of the solver. Memory: a few chunks, the sample (8 MB), and pD + D² numbers,
     however many rows there are.
 
     Parameters

@@ -130,7 +130,10 @@ class _Glances:
             for fold in range(self.deal.count)
             for held in (False, True)
         )
-        return [p and glance(p, number << 32, merging=False, n_parts=2) for p in parts]
+        return [
+            None if part is None else glance(part, number << 32, merging=False, n_parts=2)
+            for part in parts
+        ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -123,14 +123,15 @@ class LinearLearner:
         if kept is None:
             found = _searched(wide, ALL, self._plan, REPEATS)
             kept = found, self._place(found)
-        choice = fit_choice(wide, *kept, self._plan, self._settings)
+        problem = wide.to_fit()
+        choice = fit_choice(wide, *kept, self._plan, self._settings, problem)
         if plain and self.robustness is None:
             choice = choice.kept()
         gamma = choice.candidate.gamma
         fit = choice.fit.with_deviations(self.use_domain, rows.n_features)
         if self.gamma is None:  # chosen by rows held out, which would have told
             return Learned(choice, fit, gamma)
-        warning = overfit_message(wide.to_fit(), choice.fit.solution, gamma, "squared")
+        warning = overfit_message(problem, choice.fit.solution, gamma, "squared")
         return Learned(choice, fit, gamma, warning)
 
     @property
