@@ -94,6 +94,73 @@ def frontier() -> None:
     draw_frontier(model.frontier_, FOLDER / "frontier.png")
 
 
+def partitions(n: int = 200_000) -> None:
+    """Distance to the optimum by passes, and seconds of a solve by workers, by the cost model."""
+    from matplotlib import pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.9), layout="constrained")
+    ours, sgd = _by_passes(n)
+    left.semilogy(*ours, "o-", color=OPTIMISTIC, label="anymix, with a proof")
+    left.semilogy(*sgd, "o-", color=PLAIN, label="SGDClassifier.partial_fit, averaged")
+    left.axhline(1e-6, color=INK, linewidth=0.8, linestyle=":")
+    left.set(xlabel="passes over the rows", ylabel="distance to the optimum")
+    left.set_title("Ordinary training, 200,000 rows", fontsize=10)
+    workers = np.array([1, 2, 5, 10, 20, 50, 100, 200, 500])
+    for rows, color in ((1e8, OPTIMISTIC), (1e9, PLAIN)):
+        seconds = 7 * (rows / workers * 200e-9 + 0.01)
+        right.loglog(workers, seconds, "o-", color=color, label=f"{rows:.0e} rows")
+    right.set(xlabel="workers of one core", ylabel="seconds of a solve, 7 passes")
+    right.set_title("Rows in the workers' memory, 20 features", fontsize=10)
+    for axes in (left, right):
+        axes.legend(frameon=False, fontsize=9, loc="upper right" if axes is right else (0.4, 0.5))
+        axes.spines[["top", "right"]].set_visible(False)
+    FOLDER.mkdir(exist_ok=True)
+    figure.savefig(FOLDER / "partitions.png", dpi=150)
+    plt.close(figure)
+
+
+def _by_passes(n: int, step: int = 16_384) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Passes and distances, of the exact solver over batches and of SGD over the same ones."""
+    from sklearn.linear_model import SGDClassifier
+
+    from anymix.partitions import from_batches, scanning
+
+    rng, gamma = np.random.default_rng(0), 1e-4
+    X, d = rng.normal(size=(n, 20)), rng.integers(50, size=n)
+    W = rng.normal(size=20) + 0.3 * rng.normal(size=(50, 20))
+    y = (np.einsum("ij,ij->i", X, W[d]) + rng.logistic(size=n) > 0).astype(int)
+    whole = ax.LinearDomains(X, y, d)
+    target = ax.Point(whole.reference)
+    best = ax.solve(whole, target, gamma=gamma, tol=1e-11).objective
+
+    def chunks() -> Iterator[Any]:
+        for i in range(0, n, step):
+            yield X[i : i + step], y[i : i + step], d[i : i + step]
+
+    scanning.SAMPLE = 21 * n // 100  # 1 % of the rows, as of 20 million
+    problem = from_batches(chunks)
+    seen, look = [], problem.look
+
+    def noted(w: Array, mixture: Array) -> Any:
+        there = look(w, mixture)
+        value = float(whole.reference @ there.losses) + 0.5 * gamma * float(w[:-1] @ w[:-1])
+        seen.append((problem.n_passes, max(value - best, 1e-12)))
+        return there
+
+    problem.look = noted  # type: ignore[method-assign]
+    ax.solve(problem, target, gamma=gamma, tol=1e-9)
+    passes, distances = np.array(seen).T
+    model = SGDClassifier(loss="log_loss", alpha=gamma, average=True, random_state=0)
+    theirs = []
+    for _ in range(8):
+        for X_part, y_part, _domains in chunks():
+            model.partial_fit(X_part, y_part, classes=[0, 1])
+        w = np.append(model.coef_.ravel(), model.intercept_)
+        theirs.append(ax.certify(whole, target, w, whole.reference, gamma=gamma).upper - best)
+    return (passes, distances), (np.arange(1, len(theirs) + 1), theirs)
+
+
 if __name__ == "__main__":
     optimistic()
     frontier()
+    partitions()

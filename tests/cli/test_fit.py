@@ -1,5 +1,6 @@
 """`anymix fit`: what it prints and writes, and what it refuses."""
 
+import gzip
 import io
 import json
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import joblib
+import numpy as np
 import pandas as pd
 import pytest
 from command_line import fail, make_people, run, zips
@@ -230,3 +232,40 @@ def test_a_million_rows_take_four_times_the_file_at_most(tmp_path: Path) -> None
     found = json.loads(out.read_text())
     assert found["adult"]["ratio"] <= 4
     assert found["narrow"]["ratio"] <= 4
+
+
+def test_a_table_beyond_the_memory_allowed_is_read_in_stretches(tmp_path: Path) -> None:
+    """The same model, the same predictions, and a note; the test of the real size is slow."""
+    table = tmp_path / "people.csv"
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{x:.3f},{'north' if i % 3 else 'south'},{'yes' if x + e > 0 else 'no'}"
+        for i, (x, e) in enumerate(rng.normal(size=(400, 2)).tolist())
+    ]
+    table.write_text("\n".join(["x,region,bought", *rows]))
+    asked = ["--target", "bought", "--domain", "region", "--gamma", "0.01", "--json"]
+    found = {}
+    for name, memory in (("small", "1GB"), ("large", "10kB")):
+        out = tmp_path / f"{name}.joblib"
+        found[name] = json.loads(run("fit", table, *asked, "--out", out, "--memory", memory))
+        for kind in ("csv", "csv.gz", "parquet"):
+            said = tmp_path / f"{name}.{kind}"
+            run("predict", out, table, "--keep", "region", "--out", said, "--memory", memory)
+    assert not any("in stretches" in note for note in found["small"]["notes"])
+    assert any("in stretches" in note for note in found["large"]["notes"])
+    small, large = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("small", "large"))
+    pd.testing.assert_frame_equal(small, large, atol=1e-3, rtol=0)
+    for name in ("small", "large"):
+        plain = (tmp_path / f"{name}.csv").read_bytes()
+        assert gzip.decompress((tmp_path / f"{name}.csv.gz").read_bytes()) == plain
+        parquet = pd.read_parquet(tmp_path / f"{name}.parquet")
+        assert parquet["prediction"].tolist() == small["prediction"].tolist()
+
+
+def test_memory_must_be_a_size(
+    people: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("fit", people, "-t", "income", "-d", "region", "--memory", "much")
+    code, message = fail(monkeypatch, capsys, *words)
+    assert code != 0
+    assert "--memory is 'much'; give bytes, as in 700MB or 2GB" in " ".join(message.split())

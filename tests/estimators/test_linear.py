@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import anymix as ax
 from anymix import datasets
 from anymix.estimators.baselines import alone_solutions
-from anymix.estimators.overfitting import OverfitWarning, _free_parameters, _shares, overfit_message
+from anymix.estimators.overfitting import OverfitWarning, _free_parameters, overfit_message
 from anymix.estimators.reading import read_classes
 from anymix.problem.dealing import hold_out, sorted_rows
 
@@ -662,9 +662,9 @@ def test_shares_of_the_domains() -> None:
     X, y, domains = make_data()
     mixture = np.array([0.5, 0.2, 0.3])
     problem = ax.LinearDomains(X, y, domains)
-    np.testing.assert_allclose(_shares(problem, mixture), mixture / problem.sizes)
+    np.testing.assert_allclose(problem.row_shares(mixture), mixture / problem.sizes)
     everyone = ax.LinearDomains(X, y, np.ones((len(y), 3)))
-    np.testing.assert_allclose(_shares(everyone, mixture), 1 / len(y))
+    np.testing.assert_allclose(everyone.row_shares(mixture), 1 / len(y))
 
 
 def test_equal_rows_count_one_by_one() -> None:
@@ -690,7 +690,9 @@ def test_the_warning_does_not_change_when_equal_rows_are_merged(kind: str) -> No
     merged = problem.merged()
     assert merged.n_rows < 400 < problem.n_rows
     for mixture in np.eye(problem.n_domains):
-        np.testing.assert_allclose(_shares(merged, mixture), _shares(problem, mixture), rtol=1e-12)
+        np.testing.assert_allclose(
+            merged.row_shares(mixture), problem.row_shares(mixture), rtol=1e-12
+        )
         solution = ax.solve(merged, ax.Point(mixture), gamma=1e-6)
         messages = [overfit_message(p, solution, 1e-6, "squared") for p in (problem, merged)]
         assert messages[0] == messages[1]
@@ -710,7 +712,7 @@ def test_the_warning_foretells_the_excess_loss() -> None:
         new = ax.LinearDomains(X[500:], y[500:], np.zeros(20_000)).losses(solution.w)[0]
         excess.append(new - solution.domain_losses)
         parameters = _free_parameters(train, solution, 1e-6, "squared")
-        foretold.append(parameters * _shares(train, solution.mixture))
+        foretold.append(parameters * train.row_shares(solution.mixture))
     mean, error = np.mean(excess, axis=0), np.std(excess, axis=0) / np.sqrt(60)
     np.testing.assert_allclose(mean / np.mean(foretold, axis=0), 1, rtol=1 / 3)
     assert mean[1] > 5 * error[1]

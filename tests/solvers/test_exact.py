@@ -506,7 +506,7 @@ class Telephone:
         self.is_smooth, self.brings_curvature, self.has_blocks = True, True, False
         self.dense_up_to = self.hessian_up_to = 600
         self.merged, self.coarse, self.conditioned = lambda: self, lambda: None, lambda: None
-        self.at = lambda w: Line(problem.at(w))
+        self.at = lambda w, mixture=None: Line(problem.at(w))
 
 
 class Line:

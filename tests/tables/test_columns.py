@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from anymix.tables import columns as features_module
+from anymix.problem import columns as features_module
 from anymix.tables.columns import Features
 
 

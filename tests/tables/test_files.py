@@ -283,7 +283,7 @@ def test_truth_values_keep_their_spelling(
 
 
 def test_parquet_of_decimals_lists_and_twins(tmp_path: Path) -> None:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
     from pyarrow import parquet
 
     def saved(name: str, columns: list[Any], names: list[str]) -> Path:

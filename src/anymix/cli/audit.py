@@ -186,7 +186,8 @@ def _audited(
 
     one = (options[name] for name in ("target", "losses", "against"))
     named = [*options["prediction"], *(column for column in one if column)]
-    frame = read_table(table, encoding=encoding, keep=named, text=domain)
+    only = [*named, *domain]  # a table of many columns need not fit into memory
+    frame = read_table(table, encoding=encoding, keep=named, text=domain, only=only)
     audits = audit_frame(frame, domain, **options)
     first, *second = audits
     if not second:

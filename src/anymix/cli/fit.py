@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import ExitStack
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from anymix.cli.options import (
     Encoding,
     File,
     Json,
+    Memory,
     Mixtures,
     Names,
     Quiet,
@@ -117,6 +119,7 @@ def fit_file(
     out: Out = None,
     report: Report = None,
     encoding: Encoding = "utf-8",
+    memory: Memory = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -126,7 +129,8 @@ def fit_file(
     for the worst domain on rows held out; the first line says which it is. Both are judged on rows
     that neither has seen. Numbers are standardised, categories become 0/1 columns, missing values
     are marked. The model that is saved is fitted to all rows, with a proof that none of its kind
-    is better there.
+    is better there. A table that does not fit into memory is read in stretches, from columns that
+    are put on disk.
 
     Examples:
 
@@ -149,7 +153,7 @@ def fit_file(
     judged = {"min_rows": min_rows, "folds": folds, "holdout": holdout}
     with steps(shown, ADVICE) as step, in_options(OPTIONS, [table, test]):
         options = {**asked, **kind, **judged}
-        found = _fitted(table, test, encoding, step, target, domain, **options)
+        found = _fitted(table, test, encoding, memory, step, target, domain, **options)
     notes = [f"Judged on {found.judged_on}.", *map(_advised, found.notes)]
     title = f"{target} by {', '.join(domain)}"
     print_result(
@@ -187,26 +191,43 @@ def _fitted(
     table: Path,
     test: Path | None,
     encoding: str,
+    memory: str | None,
     step: Any,
     target: str,
     domain: list[str],
     **options: Any,
 ) -> Any:
     """The table, and the one to judge on, read and fitted; both are let go of on the way."""
-    from anymix.tables import fit_table, read_table
+    from anymix.tables.files import read_table
+    from anymix.tables.fitting import fit_table
+    from anymix.tables.memory import bytes_of
+    from anymix.tables.spooling import read_or_spool, spooled
 
     step(f"reading {table}")
+    limit = None if memory is None else bytes_of(memory)
     used: Any = {"encoding": encoding, "keep": [target], "text": domain}
-    read = [read_table(table, **used)]
-    if test is not None:
-        levels = read[0].select_dtypes("category").columns  # 01 is none that turns into 1
-        read.append(read_table(test, strings=levels, **used))
-    # Given as functions that take them out of the list: a call holds its arguments to its end, and
-    # a table that nobody holds can be let go of while models are fitted.
-    take = partial(read.pop, 0)
-    return fit_table(
-        take, target, domain, test=None if test is None else take, progress=step, **options
-    )
+    linear = options["model"] == Model.LINEAR.value  # trees need all rows at once
+    read = [read_or_spool(table, memory=limit, **used) if linear else read_table(table, **used)]
+    with ExitStack() as spools:
+        is_spool = hasattr(read[0], "close")
+        if test is not None:
+            levels = _levels(read[0])  # 01 is none that turns into 1
+            make = spooled if is_spool else read_table
+            read.append(make(test, strings=levels, **used))
+        for spool in read if is_spool else ():
+            spools.callback(spool.close)
+        # Frames are given as functions that take them out of the list: a call holds its arguments
+        # to its end, and a table that nobody holds can be let go of while models are fitted.
+        given: list[Any] = read[:] if is_spool else [partial(read.pop, 0)] * len(read)
+        judge = given[1] if test is not None else None
+        return fit_table(given[0], target, domain, test=judge, progress=step, **options)
+
+
+def _levels(frame: Any) -> list[str]:
+    """The columns of words of a frame, or of a table on disk."""
+    if hasattr(frame, "is_number"):
+        return [name for name in frame.columns if not frame.is_number(name)]
+    return list(frame.select_dtypes("category").columns)
 
 
 def _advised(note: str) -> str:

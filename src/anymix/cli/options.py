@@ -20,6 +20,7 @@ __all__ = [
     "Encoding",
     "File",
     "Json",
+    "Memory",
     "Mixtures",
     "Names",
     "Quiet",
@@ -40,12 +41,21 @@ Mixtures = Annotated[
     ),
 ]
 
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        help="Read the table in stretches if it needs more, as in 2GB.",
+        show_default="half of what is free",
+    ),
+]
+
 OTHER_ENCODING = "name that of the file, as in --encoding latin-1, or convert the file"
 
 Names = dict[str, tuple[str, str | None]]  # argument: option, and what to do if other than said
 TABLE_NAMES: Names = {  # of every command that reads a table
     "domains": ("--domain", None),
     "encoding": ("--encoding", OTHER_ENCODING),
+    "memory": ("--memory", None),
     "mixtures": ("--mixtures", None),
     "target": ("--target", None),
 }

@@ -1,20 +1,29 @@
 """`anymix predict`: a saved model and a table in, predictions out."""
 
+import gzip
+import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from anymix.cli.files import check_inputs, check_outputs, is_installed, is_stream, write_output
-from anymix.cli.options import OTHER_ENCODING, Encoding, File, Names, Quiet, in_options
+from anymix.cli.options import OTHER_ENCODING, Encoding, File, Memory, Names, Quiet, in_options
 from anymix.cli.output import steps
 from anymix.errors import InputError
 
 __all__ = ["predict_file"]
 
-OPTIONS: Names = {"encoding": ("--encoding", OTHER_ENCODING), "keep": ("--keep", None)}
+OPTIONS: Names = {
+    "encoding": ("--encoding", OTHER_ENCODING),
+    "keep": ("--keep", None),
+    "memory": ("--memory", None),
+}
 
 Model = Annotated[Path, typer.Argument(help="Model of `anymix fit`, from a source you trust.")]
 Out = Annotated[
@@ -33,6 +42,7 @@ def predict_file(
     out: Out = None,
     keep: Keep = None,
     encoding: Encoding = "utf-8",
+    memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
     """Predict the rows of a table with a saved model.
@@ -50,47 +60,94 @@ def predict_file(
     if not model.is_file():
         raise InputError(str(model), "is not there", "give a model that `anymix fit --out` saved")
     check_inputs([table], encoding)
-    with steps(not quiet) as step, in_options(OPTIONS, [model, table]):
-        step(f"reading {table}")
-        predictions, notes = _predicted(model, table, encoding, keep or [])
-    for note in [] if quiet else notes:
-        typer.echo(f"note: {note}", err=True)
-    if out is None:
-        save(predictions, sys.stdout)
-    else:
-        write_output(out, lambda path: save(predictions, path))
+    with ExitStack() as spools, in_options(OPTIONS, [model, table]):
+        with steps(not quiet) as step:
+            step(f"reading {table}")
+            parts, notes = _predicted(model, table, encoding, keep or [], memory, spools)
+            first = next(parts)
+        for note in [] if quiet else notes:
+            typer.echo(f"note: {note}", err=True)
+        frames = chain([first], parts)
+        if out is None:
+            save(frames, sys.stdout)
+        else:
+            write_output(out, lambda path: save(frames, path))
 
 
 def _predicted(
-    path: Path, table: Path, encoding: str, copied: Sequence[str]
-) -> tuple[Any, list[str]]:
-    """The predictions with the columns to copy, and notes."""
-    from anymix.tables import load_model, predict_table, read_table
+    path: Path,
+    table: Path,
+    encoding: str,
+    copied: Sequence[str],
+    memory: str | None,
+    spools: ExitStack,
+) -> tuple[Iterator[Any], list[str]]:
+    """The predictions with the columns to copy, in one frame or more, and notes."""
+    from anymix.tables.files import read_table
+    from anymix.tables.memory import bytes_of
+    from anymix.tables.models import load_model
+    from anymix.tables.predicting import notes_on, predict_table, predicted_stretches
+    from anymix.tables.spooling import read_or_spool, spooled
 
-    model = load_model(path)
+    model, limit = load_model(path), None if memory is None else bytes_of(memory)
     features, levels = model.columns, model.categories
     twice = bool(set(copied) & set(features))  # to be learnt from, and to be copied as written
     text = [] if twice else copied
     levels = [*levels, *(model.domains if model.uses_domain else ())]
-    frame = read_table(table, encoding=encoding, keep=features, strings=levels, text=text)
-    kept = read_table(table, encoding=encoding, text=copied) if twice else frame
-    return predict_table(model, frame, copied, kept)
+    used: Any = {"keep": features, "strings": levels, "text": text}
+    frame = read_or_spool(table, memory=limit, encoding=encoding, **used)
+    if not hasattr(frame, "stretches"):
+        kept = read_table(table, encoding=encoding, text=copied) if twice else frame
+        found, notes = predict_table(model, frame, copied, kept)
+        return iter([found]), notes
+    spools.callback(frame.close)
+    for name in (*features, *copied):
+        frame.check(name)
+    if twice:
+        beside = spooled(table, encoding=encoding, text=copied, only=copied)
+        spools.callback(beside.close)
+    else:
+        beside = frame
+    return predicted_stretches(model, frame, copied, beside), notes_on(model, frame)
 
 
-def _saver(out: Path | None) -> Callable[[Any, Any], object]:
-    """How to write a frame to a file (or stream): as the name of the file says."""
+def _saver(out: Path | None) -> Callable[[Iterable[Any], Any], None]:
+    """How to write frames to a file (or stream), one after the other: as the file's name says."""
     name = "" if out is None else out.name.lower()
-    zipped = {"method": "gzip", "mtime": 0} if name.endswith(".gz") else None
+    zipped = name.endswith(".gz")
     kind = name.removesuffix(".gz").rpartition(".")[2]
     if kind in ("parquet", "pq") and not zipped:
         if not is_installed("pyarrow"):
             found = "is to be Parquet, which needs pyarrow"
             raise InputError(str(out), found, "pip install pyarrow")
-        return lambda frame, path: frame.to_parquet(path, engine="pyarrow", index=False)
+        return _save_parquet
     if kind not in ("csv", "tsv", "tab"):
         if out is not None and not is_stream(out):
             fix = "give a name that ends in .csv, .tsv (each also with .gz) or .parquet"
             raise InputError("--out", f"is {str(out)!r}", fix)
-        kind, zipped = "csv", None
-    mark = "," if kind == "csv" else "\t"
-    return lambda frame, path: frame.to_csv(path, index=False, sep=mark, compression=zipped)
+        kind, zipped = "csv", False
+    return partial(_save_text, mark="," if kind == "csv" else "\t", zipped=zipped)
+
+
+def _save_parquet(frames: Iterable[Any], path: Any) -> None:
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetWriter
+
+    writer = None
+    for frame in frames:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        writer = ParquetWriter(path, table.schema) if writer is None else writer
+        writer.write_table(table.cast(writer.schema))
+    if writer is not None:
+        writer.close()
+
+
+def _save_text(frames: Iterable[Any], sink: Any, mark: str, zipped: bool) -> None:
+    with ExitStack() as files:
+        if isinstance(sink, Path):
+            raw = files.enter_context(sink.open("wb"))
+            whole: Any = raw if not zipped else gzip.GzipFile("", "wb", fileobj=raw, mtime=0)
+            files.callback(whole.close)
+            sink = files.enter_context(io.TextIOWrapper(whole, encoding="utf-8", newline=""))
+        for number, frame in enumerate(frames):
+            frame.to_csv(sink, index=False, sep=mark, header=number == 0)

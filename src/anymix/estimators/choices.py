@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +93,12 @@ class Choice:
 
 
 def choose(
-    rows: Rows, repeats: Sequence[Iterable[Split]], plan: Plan, settings: Settings, rule: str
+    rows: Rows,
+    repeats: Sequence[Iterable[Split]],
+    plan: Plan,
+    settings: Settings,
+    rule: str,
+    problem: Any = None,
 ) -> Choice:
     """Search, choose, and fit the choice to all rows.
 
@@ -108,16 +114,20 @@ def choose(
         tol, max_iter and the like for the fits to all rows.
     rule : str
         "guard", "min" or "1se", as `HeldOut.choose` reads them.
+    problem : Oracle, optional
+        All rows, where those that are searched are a sample.
 
     Returns
     -------
     Choice
     """
     found = search(rows, repeats, plan)
-    return fit_choice(rows, found, found.held_out.choose(rule), plan, settings)
+    return fit_choice(rows, found, found.held_out.choose(rule), plan, settings, problem)
 
 
-def fit_choice(rows: Rows, found: Found, index: int, plan: Plan, settings: Settings) -> Choice:
+def fit_choice(
+    rows: Rows, found: Found, index: int, plan: Plan, settings: Settings, problem: Any = None
+) -> Choice:
     """The candidate of that place, the ordinary model and the frontier, fitted to all rows.
 
     Parameters
@@ -132,13 +142,16 @@ def fit_choice(rows: Rows, found: Found, index: int, plan: Plan, settings: Setti
         What was tried.
     settings : Settings
         tol, max_iter and the like.
+    problem : Oracle, optional
+        The rows to fit, where `rows` are a sample of them.
 
     Returns
     -------
     Choice
     """
     places = _front(found, index)
-    fits = fit_candidates(rows, rows.to_fit().merged(), found, places, plan, settings)
+    whole = (rows.to_fit() if problem is None else problem).merged()
+    fits = fit_candidates(rows, whole, found, places, plan, settings)
     frontier = _frontier([fits[i] for i in places], found, places, places.index(index))
     return Choice(found, index, fits[index], fits[0], frontier)
 

@@ -249,13 +249,13 @@ def anchor_of(rows: Rows, part: Part, anchor: Anchor, **options: Any) -> Array |
     return given_anchor(rows, anchor)
 
 
-def given_anchor(rows: Rows, anchor: Anchor) -> Array | None:
+def given_anchor(rows: Any, anchor: Anchor) -> Array | None:
     """a as a flat vector w, from coefficients (d,) or (K, d), or from such a vector itself.
 
     Parameters
     ----------
-    rows : Rows
-        The rows, whose features are counted.
+    rows : Rows or Oracle
+        The rows, of which `n_features`, `n_scores` and `intercept` matter.
     anchor : array-like or None
         The model to pull to; of its intercepts nothing is used.
 
@@ -265,7 +265,7 @@ def given_anchor(rows: Rows, anchor: Anchor) -> Array | None:
     """
     if anchor is None:
         return None
-    d, K = rows.X.shape[1], rows.n_scores
+    d, K = rows.n_features, rows.n_scores
     fix = f"give 'ordinary', None, or an array of shape {(d,) if K == 1 else (K, d)}"
     if isinstance(anchor, str):
         raise InputError("anchor", f"is {anchor!r}", fix)

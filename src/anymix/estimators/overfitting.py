@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.problem.linear import LinearDomains
 from anymix.solvers.exact import Solution
 
 Array = NDArray[np.float64]
@@ -32,9 +33,7 @@ class OverfitWarning(UserWarning):
     """
 
 
-def overfit_message(
-    problem: LinearDomains, solution: Solution, gamma: float, norm: str
-) -> str | None:
+def overfit_message(problem: Any, solution: Solution, gamma: float, norm: str) -> str | None:
     """What to warn of, if λ puts much weight on a domain of few rows for the size of the model.
 
     With w fitted to Σ_k λ_k L_k, L_k on new rows exceeds L_k on those fitted by about
@@ -48,8 +47,8 @@ def overfit_message(
 
     Parameters
     ----------
-    problem : LinearDomains
-        The rows, merged or one by one.
+    problem : LinearDomains or Streamed
+        The rows, merged or one by one, here or far away.
     solution : Solution
         What was fitted to them.
     gamma : float
@@ -62,7 +61,7 @@ def overfit_message(
     str or None
         None if all is well.
     """
-    shares, pooled = (_shares(problem, lam) for lam in (solution.mixture, problem.reference))
+    shares, pooled = (problem.row_shares(lam) for lam in (solution.mixture, problem.reference))
     k = int(np.argmax(shares))
     rows = float(1 / shares[k])
     if rows >= ROWS_PER_PARAMETER * problem.n_parameters or shares[k] < 1.5 * pooled.max():
@@ -78,14 +77,7 @@ def overfit_message(
     )
 
 
-def _shares(problem: LinearDomains, mixture: Array) -> Array:
-    """1/rows_k = Σ_i a_ki c_i, c_i the weight of row i; λ_k/m_k if each row is in one domain."""
-    c = problem.average.T @ mixture
-    shares: Array = problem.average @ (c if problem.row_counts is None else c / problem.row_counts)
-    return shares
-
-
-def _free_parameters(problem: LinearDomains, solution: Solution, gamma: float, norm: str) -> float:
+def _free_parameters(problem: Any, solution: Solution, gamma: float, norm: str) -> float:
     """Σ_j H_jj/(H_jj + γ_j); the K blocks of K ≥ 3 classes have one block's freedom too many."""
     w, seen = solution.w, problem.penalized
     h = problem.at(w).hessian_diagonal(solution.mixture)

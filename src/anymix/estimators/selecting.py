@@ -14,6 +14,7 @@ from anymix.errors import InputError
 from anymix.estimators.baselines import Baseline
 from anymix.estimators.choices import Choice, choose
 from anymix.estimators.domain_features import Kind, widened
+from anymix.estimators.far_fitting import sample_to_search
 from anymix.estimators.fitting import Settings
 from anymix.estimators.folding import repeated_folds
 from anymix.estimators.guarding import RULES, NothingGained
@@ -22,6 +23,8 @@ from anymix.estimators.ordinary import GAMMAS, Anchor
 from anymix.estimators.searching import ROBUST_GAMMAS, ROBUSTNESS, Candidate, Plan, candidates_of
 from anymix.mixtures import Penalty
 from anymix.mixtures.choosing import Mixtures
+from anymix.problem.far_rows import far_problem
+from anymix.problem.losses import Loss
 from anymix.problem.rows import Rows
 from anymix.solvers.frontier import Frontier
 
@@ -100,30 +103,36 @@ class AgnosticSelecting(BaseEstimator):
         self.verbose = verbose
         self.prior = prior
 
-    def fit(
-        self, X: Any, y: Any, domains: Any = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, domains: Any = None, sample_weight: Any = None) -> Self:
         """Choose (t, γ, μ, r), then fit all rows with it; warn if that is the ordinary model.
+
+        Of rows that are not in memory, a fair sample chooses, and all are fitted.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            The features, dense, sparse or a frame.
-        y : array-like of shape (n,)
-            What to learn.
-        domains : array-like of shape (n,) or (n, p), or None
-            Labels, or memberships when a row may be in several domains; None is one domain.
-        sample_weight : array-like of shape (n,) or None
-            Weights ≥ 0 of the rows; None is 1.
+        X : array-like of shape (n, d), or rows that are not in memory
+            The features, dense, sparse or a frame; or an array or frame of Dask, a dataset of
+            pyarrow or Ray, or a problem of `anymix.partitions`.
+        y : array-like of shape (n,), or str
+            What to learn; of a frame or dataset that is not in memory, the name of the column.
+        domains : array-like of shape (n,) or (n, p), str or None
+            Labels, or memberships when a row may be in several domains; None is one domain; or
+            the name of the column.
+        sample_weight : array-like of shape (n,), str or None
+            Weights ≥ 0 of the rows, or the name of their column; None is 1.
 
         Returns
         -------
         self
         """
         self._check()
-        rows = widened(self._read(X, y, domains, sample_weight), self.domain_features)
+        far = far_problem(X, y, domains, sample_weight, self._loss(), self.fit_intercept)
+        if far is None:
+            rows = widened(self._read(X, y, domains, sample_weight), self.domain_features)
+        else:
+            rows = sample_to_search(self, far)
         repeats = repeated_folds(rows, self.cv, self.repeats, self.random_state)
-        choice = choose(rows, repeats, self._plan(rows), self._settings(), self.rule)
+        choice = choose(rows, repeats, self._plan(rows), self._settings(), self.rule, far)
         self._keep(choice, rows.names)
         if choice.is_ordinary and len(choice.found.candidates) > 1:
             warnings.warn(choice.nothing_gained, NothingGained, stacklevel=2)
@@ -196,6 +205,9 @@ class AgnosticSelecting(BaseEstimator):
         )
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
+        raise NotImplementedError
+
+    def _loss(self) -> Loss:
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:

@@ -16,6 +16,7 @@ from anymix.estimators.searching import ROBUSTNESS
 from anymix.estimators.selecting import AgnosticSelecting
 from anymix.mixtures import Penalty
 from anymix.mixtures.choosing import Mixtures
+from anymix.problem.losses import CrossEntropy, Loss
 from anymix.problem.rows import Rows
 
 __all__ = ["AgnosticClassifierCV", "AgnosticRegressorCV"]
@@ -123,6 +124,9 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
         return read_classes(self, X, y, domains, sample_weight, self.fit_intercept)
+
+    def _loss(self) -> Loss:
+        return CrossEntropy()
 
 
 class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
@@ -265,3 +269,6 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
         loss = regression_loss(self.loss, self.delta)
         return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, loss)
+
+    def _loss(self) -> Loss:
+        return regression_loss(self.loss, self.delta)

@@ -18,13 +18,16 @@ from sklearn.utils import check_random_state
 from anymix.errors import InputError, finite_number
 from anymix.estimators.baselines import Baseline
 from anymix.estimators.domain_features import Kind, widened
+from anymix.estimators.far_fitting import fit_far
 from anymix.estimators.fitting import Settings, fit_problem
 from anymix.estimators.ordinary import Anchor, anchor_of
 from anymix.estimators.overfitting import ADVICE, OverfitWarning, overfit_message
 from anymix.mixtures import MixtureSet, Penalty
 from anymix.mixtures.choosing import Mixtures
 from anymix.problem.dealing import hold_out, sorted_rows
+from anymix.problem.far_rows import far_problem
 from anymix.problem.linear import LinearDomains
+from anymix.problem.losses import Loss
 from anymix.problem.rows import ALL, Part, Rows
 from anymix.solvers.certificates import Certificate
 from anymix.solvers.exact import Solution, solve
@@ -51,6 +54,7 @@ class AgnosticLinear(BaseEstimator):
     history_: list[dict[str, Any]]
     solution_: Solution
     __metadata_request__fit = {"domains": True}  # noqa: RUF012 - scikit-learn's way to say it
+    __metadata_request__partial_fit = {"domains": True}  # noqa: RUF012
     __metadata_request__predict = {"domains": True}  # noqa: RUF012
     __metadata_request__predict_proba = {"domains": True}  # noqa: RUF012
     __metadata_request__predict_log_proba = {"domains": True}  # noqa: RUF012
@@ -100,27 +104,30 @@ class AgnosticLinear(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(
-        self, X: Any, y: Any, domains: Any = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, domains: Any = None, sample_weight: Any = None) -> Self:
         """Find w and the worst mixture λ; warn (`OverfitWarning`) when λ rests on few rows.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            The features, dense, sparse or a frame.
-        y : array-like of shape (n,)
-            What to learn.
-        domains : array-like of shape (n,) or (n, p), or None
+        X : array-like of shape (n, d), or rows that are not in memory
+            The features, dense, sparse or a frame; or an array or frame of Dask, a dataset of
+            pyarrow or Ray, or a problem of `anymix.partitions`.
+        y : array-like of shape (n,), or str
+            What to learn; of a frame or dataset that is not in memory, the name of the column.
+        domains : array-like of shape (n,) or (n, p), str or None
             Labels, or memberships when a row may be in several domains; None is one domain,
-            ordinary training.
-        sample_weight : array-like of shape (n,) or None
-            Weights ≥ 0 of the rows; None is 1.
+            ordinary training; or the name of the column.
+        sample_weight : array-like of shape (n,), str or None
+            Weights ≥ 0 of the rows, or the name of their column; None is 1.
 
         Returns
         -------
         self
         """
+        far = far_problem(X, y, domains, sample_weight, self._loss(), self.fit_intercept)
+        if far is not None:
+            fit_far(self, far)
+            return self
         rows = widened(self._read(X, y, domains, sample_weight), self.domain_features)
         fitted, held = self._parts(rows)
         problem = rows.to_fit(fitted, "the data" if held is None else "the rows fitted")
@@ -189,6 +196,9 @@ class AgnosticLinear(BaseEstimator):
         return known if known and (known.w.size, known.mixture.size) == shape else None
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
+        raise NotImplementedError
+
+    def _loss(self) -> Loss:
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:

@@ -22,7 +22,7 @@ from anymix.problem.objective import Oracle
 
 Array = NDArray[np.float64]
 
-__all__ = ["Shifted", "offsets_and_scale"]
+__all__ = ["Shifted", "offset_of", "offsets_and_scale", "scale_of"]
 
 LARGE = 1e4  # an offset this many times as large as the differences costs half of the digits
 MODERATE = 8  # targets from 2⁻⁸ to 2⁸ are left as they are
@@ -133,12 +133,21 @@ def _offsets(X: Any) -> Array:
 
 def _offset(x: Array) -> float:
     """The middle of numbers that are far from 0 and close to each other, else 0."""
-    low, high = float(x.min()), float(x.max())
+    return offset_of(float(x.min()), float(x.max()))
+
+
+def offset_of(low: float, high: float) -> float:
+    """The same, of numbers from low to high."""
     far = max(abs(low), abs(high)) > LARGE * (high - low)
     return 0.5 * low + 0.5 * high if far else 0.0
 
 
 def _scale(y: Array) -> float:
     """A power of two near the largest |y|, or 1."""
-    exponent = math.frexp(float(np.max(np.abs(y), initial=0.0)))[1]
+    return scale_of(float(np.max(np.abs(y), initial=0.0)))
+
+
+def scale_of(largest: float) -> float:
+    """A power of two near the largest of all |y|, or 1."""
+    exponent = math.frexp(largest)[1]
     return 1.0 if abs(exponent) <= MODERATE else math.ldexp(1.0, exponent)

@@ -11,7 +11,7 @@ from anymix.errors import InputError
 
 Array = NDArray[np.float64]
 
-__all__ = ["encode", "floats", "numbers", "refuse_missing"]
+__all__ = ["column_of", "encode", "floats", "numbers", "refuse_missing"]
 
 
 def floats(name: str, table: Any, fix: str) -> Array:
@@ -35,6 +35,7 @@ def refuse_missing(name: str, values: NDArray[Any], fix: str = "drop or fill in 
 
 
 def column_of(name: str, values: Any, n: int) -> NDArray[Any]:
+    """A column of n entries of any kind, (n,)."""
     try:
         column = np.asarray(values)
     except ValueError as error:

@@ -177,6 +177,15 @@ class LinearDomains(WeightedRows):
         """m̄ = m_k / m, the mixture of the data themselves, (p,)."""
         return self.sizes / float(self.sizes.sum())
 
+    def row_shares(self, mixture: Array) -> Array:
+        """Σ_i a_ki c_i of every domain k, c_i the weight of row i: one over its number of rows.
+
+        λ_k/m_k where each row is in one domain; a merged row counts as the rows that it was.
+        """
+        c = self.average.T @ mixture
+        shares: Array = self.average @ (c if self.row_counts is None else c / self.row_counts)
+        return shares
+
     @property
     def has_blocks(self) -> bool:
         """Whether blocks of the Hessian are cheap: not for sparse rows, nor for many columns."""
@@ -202,8 +211,11 @@ class LinearDomains(WeightedRows):
 
     # -- values at w ---------------------------------------------------------------------------
 
-    def at(self, w: ArrayLike) -> Evaluation:
-        """Everything at w; what has been computed once is kept."""
+    def at(self, w: ArrayLike, mixture: Array | None = None) -> Evaluation:
+        """Everything at w; what has been computed once is kept.
+
+        `mixture` is the one whose curvature will be asked for, which only helps far away rows.
+        """
         w = self._check_w(w)
         return Evaluation(self, w, self.scores(w))
 

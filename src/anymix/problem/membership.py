@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,6 +40,12 @@ class Domains(Protocol):
 
     def indicators(self, p: int) -> sparse.csr_array:
         """1 where a row is in a domain, (n, p)."""
+
+    def placed(self, place: NDArray[np.intp], p: int) -> Domains:
+        """The same among p domains, of which place[k] is the k-th of these."""
+
+    def followed_by(self, others: Sequence[Any]) -> Domains:
+        """These rows and those of others after them, all of the same domains."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +85,14 @@ class OneDomain:
         """1 where a row is in a domain, (n, p)."""
         return sparse.csr_array(one_each(self.codes, p).T)
 
+    def placed(self, place: NDArray[np.intp], p: int) -> OneDomain:
+        """The same among p domains."""
+        return OneDomain(small_codes(place, p)[self.codes])
+
+    def followed_by(self, others: Sequence[OneDomain]) -> OneDomain:
+        """These rows and those of others after them."""
+        return OneDomain(np.concatenate([self.codes, *(other.codes for other in others)]))
+
 
 @dataclass(frozen=True, eq=False)
 class ManyDomains:
@@ -116,6 +131,17 @@ class ManyDomains:
     def indicators(self, p: int) -> sparse.csr_array:
         """1 where a row is in a domain, (n, p)."""
         return sparse.csr_array((self.matrix.T > 0).astype(np.float64))
+
+    def placed(self, place: NDArray[np.intp], p: int) -> ManyDomains:
+        """The same among p domains."""
+        found = self.matrix.tocoo()
+        where = place[found.coords[0]], found.coords[1]
+        return ManyDomains(sparse.csc_array((found.data, where), shape=(p, found.shape[1])))
+
+    def followed_by(self, others: Sequence[ManyDomains]) -> ManyDomains:
+        """These rows and those of others after them."""
+        matrices = [self.matrix, *(other.matrix for other in others)]
+        return ManyDomains(sparse.hstack(matrices, format="csc"))
 
 
 def domains_of(domains: Any, n: int) -> tuple[NDArray[Any], Domains]:

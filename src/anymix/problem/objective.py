@@ -161,8 +161,11 @@ class Oracle(Protocol):
         """Whether a Hessian comes with every answer, so that a Newton step costs no question."""
         ...
 
-    def at(self, w: ArrayLike) -> Here:
-        """What is known about w; refuses what is no w."""
+    def at(self, w: ArrayLike, mixture: Array | None = None) -> Here:
+        """What is known about w; refuses what is no w.
+
+        The mixture is the one whose curvature will be asked for.
+        """
         ...
 
     def merged(self) -> Oracle:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -25,13 +26,44 @@ from anymix.problem.evaluation import MOST_DENSE
 from anymix.problem.floors import UNIT, absorbed, floor, rounding_of
 from anymix.problem.floors import Sums as Known
 from anymix.problem.linear import LinearDomains
+from anymix.problem.objective import Conditioned, Oracle
 from anymix.problem.part_sums import ABOUT, BY_DOMAIN, LOOK, POWER, PROOF, Question, Sums, answer
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Ask = Callable[[Sequence[Question]], Sequence[Sums]]
 
-__all__ = ["Ask", "Look", "Parts"]
+__all__ = ["About", "Ask", "Look", "Parts"]
+
+KEPT = 4  # answers that are kept, besides the first
+
+
+@dataclass(frozen=True, eq=False)
+class About:
+    """What the solver must know about the rows before it asks about any w.
+
+    Parameters
+    ----------
+    penalized : ndarray of bool, shape (D,)
+        Which entries of w the regulariser sees.
+    n_scores : int
+        1, or K for K ≥ 3 classes.
+    room : float
+        `Loss.room`, 0 for a loss without curvature.
+    n_rows : int
+        Rows of all parts.
+    reach : ndarray of shape (D,)
+        At least max |x_ij| of the column that each entry of w multiplies.
+    loss_scale : float
+        The unit of gaps, as in LinearDomains.
+    """
+
+    penalized: NDArray[np.bool_]
+    n_scores: int
+    room: float
+    n_rows: int
+    reach: Array
+    loss_scale: float
 
 
 class Parts:
@@ -52,6 +84,8 @@ class Parts:
         The mixture whose curvature is asked for first; m̄ by default.
     dense_up_to : int
         The largest D for which curvatures of D(D+1)/2 numbers come with every answer.
+    about : About, optional
+        What is known of the rows already; None asks the parts, at w = 0.
 
     Attributes
     ----------
@@ -98,21 +132,37 @@ class Parts:
         n_parameters: int,
         center: Array | None = None,
         dense_up_to: int = 600,
+        about: About | None = None,
     ) -> None:
         self._ask, self.places, self.sizes = ask, tuple(places), sizes
         self.n_parameters, self.dense_up_to, self._n_free = n_parameters, dense_up_to, 0
-        zero, center = np.zeros(n_parameters), self.reference if center is None else center
-        sums = self.ask(zero, self._look + ABOUT, center)  # the solver begins there: no round lost
-        self._looks = [Look(self, zero, center, sums)]
-        self.penalized: NDArray[np.bool_] = sums["penalized"] > 0
-        n_rows, n_scores, room = sums["kind"].tolist()
-        self.n_scores, self._room = round(n_scores / len(self.places)), room / len(self.places)
-        self.n_rows, self.rounding = round(n_rows), rounding_of(n_rows)
+        self._center = self.reference if center is None else center
+        self._first: Look | None = None
+        self._looks: list[Look] = []  # the latest
+        about = self._asked_about() if about is None else about
+        self.penalized, self.n_scores, self._room = about.penalized, about.n_scores, about.room
+        self.n_rows, self.rounding = about.n_rows, rounding_of(about.n_rows)
         self.is_smooth, self.hessian_up_to = self._room > 0, dense_up_to
         self.brings_curvature = n_parameters <= dense_up_to
         self._n_free = int(np.sum(~self.penalized))
-        self.reach: Array = sums["powers"] ** (1 / POWER)
+        self.reach: Array = about.reach
+        self._loss_scale = about.loss_scale
+
+    def _asked_about(self) -> About:
+        """What the parts say; the solver begins at w = 0, so that no round is lost."""
+        zero = np.zeros(self.n_parameters)
+        sums = self.ask(zero, self._look + ABOUT, self._center)
+        self._first = Look(self, zero, self._center, sums)
+        n_rows, n_scores, room = sums["kind"].tolist()
         self._target, self._n_targets = sums["targets"]
+        return About(
+            sums["penalized"] > 0,
+            round(n_scores / len(self.places)),
+            room / len(self.places),
+            round(n_rows),
+            sums["powers"] ** (1 / POWER),
+            math.nan if self._n_targets else 1.0,  # of numbers, it takes a question of its own
+        )
 
     @staticmethod
     def of(parts: Sequence[LinearDomains], *, dense_up_to: int = 600) -> Parts:
@@ -143,38 +193,47 @@ class Parts:
     @cached_property
     def loss_scale(self) -> float:
         """As in LinearDomains: the worst loss of the mean target, at most 1; 1 for classes."""
-        if self._n_targets == 0:
-            return 1.0
-        least = 1e-16 * float(self._looks[0].losses.max())
+        if self._first is None or not math.isnan(self._loss_scale):
+            return self._loss_scale
+        least = 1e-16 * float(self._first.losses.max())
         mean = self.at(np.where(self.penalized, 0.0, self._target / self._n_targets))
         return min(1.0, max(float(mean.losses.max()), least) or 1.0)
 
-    def merged(self) -> Parts:
+    def merged(self) -> Oracle:
         """Itself: the parts keep their rows."""
         return self
 
-    def coarse(self) -> None:
+    def coarse(self) -> Oracle | None:
         """None: fewer rows would cost as many rounds."""
-        return
+        return None
 
-    def conditioned(self) -> None:
+    def conditioned(self) -> Conditioned | None:
         """None: the parts have the numbers that they have."""
-        return
+        return None
 
-    def at(self, w: ArrayLike) -> Look:
-        """What the parts say about w; the first answer and the latest ones are kept."""
+    def at(self, w: ArrayLike, mixture: Array | None = None) -> Look:
+        """What the parts say about w; the first answer and the latest ones are kept.
+
+        `mixture` is the one whose curvature will be asked for, which then comes along.
+        """
         w = np.asarray(w, dtype=np.float64)
         if w.shape != (self.n_parameters,) or not np.all(np.isfinite(w)):
             raise InputError("w", f"is {w}", f"give {self.n_parameters} finite numbers")
-        for look in self._looks:
+        for look in self._known:
             if np.array_equal(look.w, w):
                 return look
-        return self.look(w, self._looks[-1].mixture)
+        if mixture is None:
+            mixture = self._known[-1].mixture if self._known else self._center
+        return self.look(w, mixture)
+
+    @property
+    def _known(self) -> list[Look]:
+        return self._looks if self._first is None else [self._first, *self._looks]
 
     def look(self, w: Array, mixture: Array) -> Look:
         """Ask about w; in narrow problems with the curvature of this mixture."""
         look = Look(self, w, mixture, self.ask(w, self._look, mixture))
-        self._looks = [self._looks[0], *self._looks[1:][-2:], look]
+        self._looks = [*self._looks[1 - KEPT :], look]
         return look
 
     @property
@@ -256,7 +315,7 @@ class Look:
 
         Of all rows: `n_rows`, which lets LinearDomains take fewer, is of no use here.
         """
-        if self._triangle is None or not np.array_equal(mixture, self.mixture):
+        if not self._knows_curvature(mixture):
             self.mixture = mixture
             self._triangle = self.parts.ask(self.w, ("curvature",), mixture)["curvature"]
         D = len(self.w)
@@ -264,8 +323,13 @@ class Look:
         hessian[np.triu_indices(D)] = self._triangle
         return hessian + np.triu(hessian, 1).T
 
+    def _knows_curvature(self, mixture: Array) -> bool:
+        return self._triangle is not None and np.array_equal(mixture, self.mixture)
+
     def hessian_diagonal(self, mixture: Array) -> Array:
-        """The diagonal of the Hessian, (D,); another round."""
+        """The diagonal of the Hessian, (D,); another round, unless the Hessian is known."""
+        if self._knows_curvature(mixture):
+            return np.diag(self.hessian(mixture)).copy()
         return self.parts.ask(self.w, ("diagonal",), mixture)["diagonal"]
 
     def hessian_blocks(self, mixture: Array, n_rows: int) -> Iterator[Array]:
@@ -291,7 +355,8 @@ class Look:
     ) -> Dual:
         """As in Evaluation: Σ λ_k L_k(w') ≥ value + ⟨v, w'⟩ for every w'.
 
-        Without a step it is the tangent here, known without a round. With one it costs a round:
+        Without a step it is the tangent here, known without a round; near the optimum that is
+        enough, if the curvature of this mixture is known. With one it costs a round:
         a Newton step has Σ c_i α_i = 0 among its equations, which a bound needs where intercepts
         are free. Any other step is mended: τ added to its intercepts adds ℓ''_i τ to the α_i, so
         τ = −(Σ c_i ℓ''_i)⁻¹ Σ c_i α_i, and the parts are asked again. What rounding then leaves of
@@ -315,23 +380,33 @@ class Look:
         v = scale * self.gradient(mixture)
         error = parts.rounding * self._slope(mixture) * parts.reach
         lost = parts.rounding * loss + float(error @ np.abs(self.w))
-        return Dual(scale * loss - float(v @ self.w) - lost, v, error)
+        dual = Dual(scale * loss - float(v @ self.w) - lost, v, error)
+        known = scale == 1 and parts.is_smooth and self._knows_curvature(mixture)
+        return self._tangent_without_intercepts(dual, mixture) if known else dual
+
+    def _tangent_without_intercepts(self, dual: Dual, mixture: Array) -> Dual:
+        """The tangent's bound with v = 0 for the intercepts, from the curvature that is known.
+
+        At α = ℓ'(z), 1/ℓ*'' is ℓ'' and ℓ*' is z. So with H the curvature of the mixture, `give` is
+        the part of H that belongs to the intercepts, and `bend` is Σ c_i ℓ''_i z_i² = ⟨w, H w⟩.
+        """
+        H, free, rounding = self.hessian(mixture), ~self.parts.penalized, self.parts.rounding
+        lost = rounding * float(np.abs(self.w) @ np.sqrt(np.maximum(np.diag(H), 0.0))) ** 2
+        bend = max(float(self.w @ H @ self.w), 0.0) + lost
+        return self._balanced(dual, H[np.ix_(free, free)], bend)
 
     def _without_intercepts(self, sums: Sums) -> Dual:
         """The bound of a proof's sums, with v = 0 for the intercepts where that can be had."""
         parts = self.parts
         total, size = sums["conjugate"].tolist()
         dual = Dual(-total - parts.rounding * size, sums["slope"], sums["error"])
-        done = absorbed(
-            dual.v,
-            dual.error,
-            sums["give"],
-            ~parts.penalized,
-            parts.reach,
-            parts.rounding,
-            parts._room,
-            float(sums["bend"][0]),
-        )
+        return self._balanced(dual, sums["give"], float(sums["bend"][0]))
+
+    def _balanced(self, dual: Dual, give: Array, bend: float) -> Dual:
+        """What is left of v for the intercepts, taken up by the rows where they have the room."""
+        parts, (_, v, error) = self.parts, dual
+        free, known = ~parts.penalized, (parts.reach, parts.rounding, parts._room)
+        done = absorbed(v, error, give, free, *known, bend)
         return dual if done is None else Dual(dual.value - done[0], *done[1:])
 
     def _slope(self, mixture: Array) -> float:

@@ -6,7 +6,7 @@ checked or coded again when a problem is made of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,8 +35,8 @@ class Rows:
 
     Parameters
     ----------
-    X : ndarray or csr_array of shape (n, d)
-        The features.
+    X : ndarray or csr_array of shape (n, d), or None
+        The features; None where they are still to come, or are kept elsewhere.
     y : ndarray of shape (n,)
         Codes of the classes, or numbers.
     classes : ndarray of shape (K,) or None
@@ -125,11 +125,23 @@ class Rows:
         """A part of the rows as rows of their own."""
         return replace(
             self,
-            X=take(self.X, part),
+            X=None if self.X is None else take(self.X, part),
             y=self.y[part],
             domains=self.domains.take(part),
             weight=None if self.weight is None else self.weight[part],
         )
+
+    def first(self, n: int) -> Rows:
+        """The first n rows."""
+        return self.take(slice(0, n))
+
+    def mapped(self, f: Callable[[Rows], Rows]) -> Rows:
+        """f of these rows; rows on a disk do it when they are read."""
+        return f(self)
+
+    def applied(self, f: Callable[[Any], Any], part: Part = ALL) -> Any:
+        """f(X) of the rows of a part, f giving a number or more for each row."""
+        return f(take(self.X, part))
 
     def to_fit(self, part: Part = ALL, where: str = "the data") -> LinearDomains:
         """The problem of learning from a part, which needs every domain and every class.
@@ -185,6 +197,11 @@ class Rows:
         z = z.reshape(len(y), len(models), self.n_scores)
         scores = (z[:, c, 0] if self.n_scores == 1 else z[:, c] for c in range(len(models)))
         return np.array([self.loss.derivatives(s, y, 0)[0] for s in scores])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return int(self.X.shape[1])
 
     @property
     def n_scores(self) -> int:

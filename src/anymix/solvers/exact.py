@@ -229,13 +229,14 @@ def starting_point(
         return _asked(problem, objective, start)
     coarse = problem.coarse()
     if coarse is None:
-        return problem.at(objective.shrinkage.origin), objective.mixtures.center
+        center = objective.mixtures.center
+        return problem.at(objective.shrinkage.origin, center), center
     noise = problem.n_parameters / coarse.n_rows  # no need to solve a sample any better
     begin = starting_point(coarse, objective, None)
     for at in islice(iterates(coarse, objective, *begin, rows=100), 30):
         if at.expected <= noise:
             break
-    return problem.at(at.there.w), at.mixture
+    return problem.at(at.there.w, at.mixture), at.mixture
 
 
 def _asked(
@@ -246,9 +247,11 @@ def _asked(
     origin = objective.shrinkage.origin
     if w.shape == origin.shape:
         w = with_mean_of(origin, w, problem.n_scores)
-    here = min(problem.at(w), problem.at(origin), key=objective.upper)
     if isinstance(start, Solution | Waypoint):
-        return here, objective.mixtures.project(start.mixture)
+        mixture = objective.mixtures.project(start.mixture)
+        here = min(problem.at(w, mixture), problem.at(origin, mixture), key=objective.upper)
+        return here, mixture
+    here = min(problem.at(w), problem.at(origin), key=objective.upper)
     return here, objective.best_response(here.losses)
 
 
@@ -307,6 +310,10 @@ def _lower(problem: Oracle, objective: Objective, at: Iterate, small: float) -> 
     has_hessian = len(step) <= problem.hessian_up_to
     if objective.gamma == 0 and not has_hessian:
         return objective.lower(at.there, mixture)
+    if problem.brings_curvature:  # then the tangent has its proof with it, and a step costs more
+        bound = objective.lower(at.there, mixture)
+        if at.upper - bound <= small:
+            return bound
     if objective.gamma == 0 or problem.brings_curvature or (at.there is here and has_hessian):
         return sharper_lower(objective, at.there, mixture)
     if at.refine is not None:

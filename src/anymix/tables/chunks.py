@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from anymix.tables import frames
 from anymix.tables.frames import pandas
 
-__all__ = ["MisreadError", "put_together"]
+__all__ = ["MisreadError", "codes_of", "put_together", "whole_or_sorted"]
 
 
 class MisreadError(Exception):
@@ -80,7 +80,7 @@ class _Column:
             return
         if (kind in "iuf") == (self.values.dtype == np.int32):
             raise MisreadError(self.name)
-        self.values[rows] = chunk.to_numpy() if kind in "iuf" else self._codes(chunk)
+        self.values[rows] = chunk.to_numpy() if kind in "iuf" else codes_of(chunk, self.known)
 
     @property
     def is_whole(self) -> bool:
@@ -92,14 +92,6 @@ class _Column:
             return np.zeros(self.n, dtype=np.int64)
         return np.full(self.n, np.nan) if kind in "iuf" else np.full(self.n, -1, np.int32)
 
-    def _codes(self, chunk: Any) -> NDArray[np.int32]:
-        try:
-            codes, distinct = pandas().factorize(chunk)
-        except TypeError:  # lists, say, which are as good as their text
-            codes, distinct = pandas().factorize(chunk.map(str, na_action="ignore"))
-        places = [self.known.setdefault(str(v), len(self.known)) for v in distinct]
-        return np.asarray(np.array([*places, -1], dtype=np.int32)[codes])
-
     def finished(self) -> Any:
         """Numbers as they are; strings as categories, sorted, or as the whole numbers they say."""
         if self.values is None:
@@ -107,12 +99,46 @@ class _Column:
         values = self.values[: self.filled]
         if values.dtype != np.int32:
             return values
-        if all(_is_whole(level) for level in self.known) and values.min() >= 0:
-            return np.array([int(level) for level in self.known])[values]
-        levels = sorted(self.known)
-        place = np.full(len(levels) + 1, -1, dtype=np.int32)
-        place[[self.known[level] for level in levels]] = np.arange(len(levels))
+        numbers, levels, place = whole_or_sorted(self.known, bool(values.min() < 0))
+        if numbers is not None:
+            return numbers[values]
         return pandas().Categorical.from_codes(place[values], categories=levels)
+
+
+def codes_of(chunk: Any, known: dict[str, int]) -> NDArray[np.int32]:
+    """The codes of strings, −1 for missing ones; new strings are added to those known."""
+    try:
+        codes, distinct = pandas().factorize(chunk)
+    except TypeError:  # lists, say, which are as good as their text
+        codes, distinct = pandas().factorize(chunk.map(str, na_action="ignore"))
+    places = [known.setdefault(str(v), len(known)) for v in distinct]
+    return np.asarray(np.array([*places, -1], dtype=np.int32)[codes])
+
+
+def whole_or_sorted(
+    known: dict[str, int], has_missing: bool
+) -> tuple[NDArray[np.int64] | None, list[str], NDArray[np.int32]]:
+    """What codes of strings stand for: whole numbers, if all are and none is missing; or levels.
+
+    Parameters
+    ----------
+    known : dict of str to int
+        The strings and their codes.
+    has_missing : bool
+        Whether some are missing.
+
+    Returns
+    -------
+    tuple
+        The number of each code or None; the levels, sorted; and the place of each code among them,
+        with −1 at last, for a missing one.
+    """
+    levels = sorted(known)
+    place = np.full(len(levels) + 1, -1, dtype=np.int32)
+    place[[known[level] for level in levels]] = np.arange(len(levels))
+    if has_missing or not all(_is_whole(level) for level in known):
+        return None, levels, place
+    return np.array([int(level) for level in known]), levels, place
 
 
 def _is_whole(level: str) -> bool:

@@ -9,77 +9,47 @@ other frame with the same columns.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from anymix.errors import InputError
+from anymix.problem.columns import (
+    MISSING,
+    OTHER,
+    Category,
+    Number,
+    matrix,
+    of_levels,
+    of_number,
+    refuse_nothing,
+)
 from anymix.tables.frames import column, pandas
 
 Array = NDArray[np.float64]
 
-__all__ = ["Category", "Features", "Number", "level_codes", "numbers_of"]
-
-MOST_LEVELS = 100  # categories of a column that get a number of their own
-MISSING, OTHER = "(missing)", "(other)"
+__all__ = ["OTHER", "Category", "Features", "FrameCells", "Number", "level_codes", "numbers_of"]
 
 
-@dataclass(frozen=True)
-class Number:
-    """(x − mean)/scale, the median for a missing x, and if some were missing a 0/1 column too."""
+@dataclass(frozen=True, eq=False)
+class FrameCells:
+    """The cells of a frame of pandas."""
 
-    name: str
-    median: float
-    mean: float
-    scale: float
-    has_missing: bool
+    frame: Any
 
-    @property
-    def titles(self) -> list[str]:
-        """Names of the columns of X that this column becomes."""
-        return [self.name, f"{self.name}={MISSING}"][: 1 + self.has_missing]
+    def __len__(self) -> int:
+        return len(self.frame)
 
-    def entries(self, column: Any) -> Iterator[tuple[Array, NDArray[np.int32]]]:
-        """Values (n,) and the columns, counted from this one's first, they stand in."""
-        x = numbers_of(self.name, column)
-        missing = np.isnan(x)
-        x[missing] = self.median
-        x /= self.scale
-        x -= self.mean / self.scale  # in this order 1e308 does not overflow
-        yield x, np.zeros(len(x), dtype=np.int32)
-        if self.has_missing:
-            yield missing.astype(np.float64), np.ones(len(x), dtype=np.int32)
+    def numbers(self, name: str) -> Array:
+        """A new array of the numbers of a column, NaN where one is missing."""
+        return numbers_of(name, column(self.frame, name))
 
-
-@dataclass(frozen=True)
-class Category:
-    """A 0/1 column for each level; a level not seen in training is all zeros, or `(other)`."""
-
-    name: str
-    levels: tuple[str, ...]
-
-    @property
-    def titles(self) -> list[str]:
-        """Names of the columns of X that this column becomes."""
-        return [f"{self.name}={level}" for level in self.levels]
-
-    def unseen(self, column: Any) -> list[str]:
-        """The levels of the column that the training did not have, sorted."""
-        codes, names = level_codes(column)
-        return sorted({names[k] for k in np.unique(codes)} - set(self.levels))
-
-    def entries(self, column: Any) -> Iterator[tuple[Array, NDArray[np.int32]]]:
-        """Values (n,) and the columns, counted from this one's first, they stand in."""
-        codes, names = level_codes(column)
-        place = {level: k for k, level in enumerate(self.levels)}
-        other = place.get(OTHER, -1)
-        where = np.array([place.get(name, other) for name in names], dtype=np.int32)[codes]
-        yield (where >= 0).astype(np.float64), np.maximum(where, 0)
+    def levels(self, name: str) -> tuple[NDArray[Any], list[str]]:
+        """The place of every row among the levels of a column."""
+        return level_codes(column(self.frame, name))
 
 
 def numbers_of(name: str, column: Any) -> Array:
@@ -162,19 +132,13 @@ class Features:
         learnt = [_learn(name, frame[name]) for name in names]
         notes = [note for _, note in learnt if note]
         columns = tuple(column for column, _ in learnt if column is not None)
-        if not columns:
-            raise InputError(
-                "",
-                "there is no column to learn from, besides target and domains: each is constant "
-                "or empty in the rows to fit",
-                "add one",
-            )
+        refuse_nothing(columns)
         return Features(columns), notes
 
     def unseen(self, frame: Any) -> list[str]:
         """A note on each column that has levels of which nothing was learnt."""
         categories = [c for c in self.columns if isinstance(c, Category) and OTHER not in c.levels]
-        found = {c.name: c.unseen(column(frame, c.name)) for c in categories}
+        found = {c.name: c.unseen(FrameCells(frame)) for c in categories}
         return [
             f"{name!r}: {len(levels)} level(s) that the training had not, such as {levels[0]!r}"
             for name, levels in found.items()
@@ -186,60 +150,24 @@ class Features:
 
         CSR has one entry in each row for each 0/1 column, 0 for a missing indicator.
         """
-        n, d = len(frame), len(self.titles)
-        width = sum(len(c.titles) if isinstance(c, Number) else 1 for c in self.columns)
-        dense = d <= 1.5 * width
-        X = np.zeros((n, d)) if dense else np.empty((n, width))
-        places = np.empty((0 if dense else n, width), dtype=np.int32)
-        first = entry = 0
-        for c in self.columns:
-            for values, where in c.entries(column(frame, c.name)):
-                if dense:
-                    X[np.arange(n), first + where] = values
-                else:
-                    X[:, entry], places[:, entry] = values, first + where
-                entry += 1
-            first += len(c.titles)
-        if dense:
-            return X
-        ends = np.arange(0, n * width + 1, width, dtype=np.int32 if n * width < 2**31 else np.int64)
-        return sparse.csr_array((X.ravel(), places.ravel(), ends), shape=(n, d))
+        return matrix(self.columns, FrameCells(frame))
 
 
 def _learn(name: str, column: Any) -> tuple[Number | Category | None, str]:
     missing = int(column.isna().sum())
-    some = f"{missing:,} missing value{'s' * (missing > 1)}"
     if missing == len(column):
         return None, f"{name!r}: left out, it is empty"
     if column.dtype.kind in "iuf":
-        number = _learn_number(name, column, missing > 0)
-        if number is None:
-            return None, f"{name!r}: left out, it is constant"
-        return number, f"{name!r}: {some}, set to the median and marked" if missing else ""
+        return _learn_number(name, column, missing)
     codes, names = level_codes(column)
-    counts = np.bincount(codes, minlength=len(names))
-    order = sorted(np.flatnonzero(counts), key=lambda k: (-counts[k], names[k]))
-    if len(order) == 1:
-        return None, f"{name!r}: left out, it is constant"
-    if len(order) > MOST_LEVELS and counts[order[0]] < 3:
-        comma = all(re.fullmatch(r"[-+]?\d+,\d+", names[k]) for k in order[:100])
-        hint = ": numbers with a decimal comma? write a point" if comma else ""
-        return None, f"{name!r}: left out, nearly every row has a value of its own{hint}"
-    levels = sorted(names[k] for k in order[:MOST_LEVELS])
-    notes = [f"{some}, a level of their own"] if missing else []
-    if len(order) > MOST_LEVELS:
-        levels.append(OTHER)
-        notes.append(f"the rarest {len(order) - MOST_LEVELS:,} of {len(order):,} levels are one")
-    return Category(name, tuple(levels)), f"{name!r}: {'; '.join(notes)}" if notes else ""
+    counts = np.bincount(codes, minlength=len(names)).tolist()
+    return of_levels(name, dict(zip(names, counts, strict=True)))
 
 
-def _learn_number(name: str, column: Any, has_missing: bool) -> Number | None:
+def _learn_number(name: str, column: Any, missing: int) -> tuple[Number | None, str]:
     x = numbers_of(name, column)
     unit = max(float(np.nanmax(np.abs(x))), 1e-290)
     x /= unit  # squares of 1e200 or 1e-200 are no numbers
-    share = float(np.nanmedian(x))
-    x[np.isnan(x)] = share
-    median = unit * share
-    if float(x.std()) <= 1e-12:
-        return Number(name, median, median, 1.0, True) if has_missing else None
-    return Number(name, median, unit * float(x.mean()), unit * float(x.std()), has_missing)
+    median = float(np.nanmedian(x))
+    x[np.isnan(x)] = median
+    return of_number(name, missing, unit, median, float(x.mean()), float(x.std()))

@@ -6,8 +6,10 @@ InputError of one line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from anymix.tables.chunks import MisreadError, put_together
 from anymix.tables.frames import pandas
 from anymix.tables.lines import Layout, check_lines, refuse_twins
 
-__all__ = ["read_table"]
+__all__ = ["Source", "opened_table", "read_table"]
 
 CHUNK = 20_000  # rows read at a time
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
@@ -29,6 +31,8 @@ def read_table(
     keep: Sequence[str] = (),
     text: Sequence[str] = (),
     strings: Sequence[str] = (),
+    only: Sequence[str] | None = None,
+    source: Source | None = None,
 ) -> Any:
     """A CSV, TSV or Parquet file, gzipped or not, as a pandas frame of numbers and categories.
 
@@ -50,6 +54,10 @@ def read_table(
         digits and without a gap are numbers still.
     strings : sequence of str
         Columns where 01 is not 1; otherwise as `text`.
+    only : sequence of str, optional
+        The columns to read; by default all.
+    source : Source, optional
+        The same file, if `opened_table` has looked at it already.
 
     Returns
     -------
@@ -65,22 +73,65 @@ def read_table(
     >>> frame["age"].tolist(), frame["city"].tolist(), frame["zip"].tolist()
     ([31.0, nan], ['Oslo', 'Rome'], ['0150', 'NA'])
     """
-    path = Path(path)
-    if not path.is_file():
-        fix = "give the path of a CSV, TSV or Parquet file"
-        raise InputError(str(path), "is not a file", fix)
     named, known = {*keep, *text, *strings}, {*text, *strings}
-    if _kind(path) == "parquet":
-        return put_together(path, _parquet_rows(path), _parquet_chunks(path, known), named)
-    layout = check_lines(path, encoding)
+    source = opened_table(Path(path), encoding) if source is None else source
     while True:
-        chunks = _text_chunks(path, layout, encoding, known, text)
+        chunks = source.chunks(known, text, only)
         try:
-            return put_together(path, layout.n, chunks, named)
+            frame = put_together(source.path, source.n, chunks, named)
+            frame.attrs["columns"] = source.names
+            return frame
         except MisreadError as error:  # read those columns as strings from the start
             if error.columns <= known:
                 raise
             known |= error.columns
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A file whose form is known, before it is read.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    n : int
+        Its number of rows.
+    names : list of str
+        Its columns.
+    chunks : function
+        (strings, text, only) -> an iterator over frames of some rows each: columns to read as
+        strings, columns where only an empty cell is missing, and the columns to read, or None.
+    """
+
+    path: Path
+    n: int
+    names: list[str]
+    chunks: Callable[[set[str], Sequence[str], Sequence[str] | None], Iterator[Any]]
+
+
+def opened_table(path: Path, encoding: str = "utf-8") -> Source:
+    """Look at a file, and refuse what is no table.
+
+    Parameters
+    ----------
+    path : Path
+        The file; its name says what it is.
+    encoding : str
+        The name of the encoding of its text.
+
+    Returns
+    -------
+    Source
+    """
+    if not path.is_file():
+        fix = "give the path of a CSV, TSV or Parquet file"
+        raise InputError(str(path), "is not a file", fix)
+    if _kind(path) == "parquet":
+        n, names = _parquet_rows(path)
+        return Source(path, n, names, partial(_parquet_chunks, path))
+    layout = check_lines(path, encoding)
+    return Source(path, layout.n, layout.names, partial(_text_chunks, path, layout, encoding))
 
 
 def _kind(path: Path) -> str:
@@ -96,18 +147,20 @@ def _kind(path: Path) -> str:
 # Parquet --------------------------------------------------------------------------------------
 
 
-def _parquet_rows(path: Path) -> int:
+def _parquet_rows(path: Path) -> tuple[int, list[str]]:
     with _parquet(path) as file:
-        n = int(file.metadata.num_rows)
-        refuse_twins(path, file.schema_arrow.names)
+        n, names = int(file.metadata.num_rows), list(file.schema_arrow.names)
+        refuse_twins(path, names)
     if n == 0:
         raise InputError(str(path), "has columns but no rows", "add some")
-    return n
+    return n, names
 
 
-def _parquet_chunks(path: Path, strings: set[str]) -> Iterator[Any]:
+def _parquet_chunks(
+    path: Path, strings: set[str], text: Sequence[str] = (), only: Sequence[str] | None = None
+) -> Iterator[Any]:
     """Frames with every column of the file, a pandas index included if it has a name."""
-    from pyarrow import float64, string, types  # type: ignore[import-untyped]
+    from pyarrow import float64, string, types
 
     def plain(values: Any, name: str) -> Any:
         digits = types.is_integer(values.type) or types.is_decimal(values.type)
@@ -116,7 +169,9 @@ def _parquet_chunks(path: Path, strings: set[str]) -> Iterator[Any]:
         return values.cast(float64()) if types.is_decimal(values.type) else values
 
     with _parquet(path) as file:
-        for batch in file.iter_batches(batch_size=CHUNK):
+        there = file.schema_arrow.names
+        columns = None if only is None else [name for name in there if name in only]
+        for batch in file.iter_batches(batch_size=CHUNK, columns=columns):
             for i, name in enumerate(batch.schema.names):
                 batch = batch.set_column(i, name, plain(batch.column(i), name))
             chunk = batch.to_pandas(ignore_metadata=True)
@@ -127,7 +182,7 @@ def _parquet_chunks(path: Path, strings: set[str]) -> Iterator[Any]:
 def _parquet(path: Path) -> Iterator[Any]:
     try:
         from pyarrow import ArrowInvalid
-        from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
+        from pyarrow.parquet import ParquetFile
     except ImportError:
         found, fix = "is Parquet, which needs pyarrow", "pip install pyarrow"
         raise InputError(str(path), found, fix) from None
@@ -143,7 +198,12 @@ def _parquet(path: Path) -> Iterator[Any]:
 
 
 def _text_chunks(
-    path: Path, layout: Layout, encoding: str, strings: set[str], text: Sequence[str]
+    path: Path,
+    layout: Layout,
+    encoding: str,
+    strings: set[str],
+    text: Sequence[str],
+    only: Sequence[str] | None = None,
 ) -> Iterator[Any]:
     with pandas().read_csv(
         path,
@@ -153,6 +213,7 @@ def _text_chunks(
         keep_default_na=False,
         na_values={name: [""] if name in text else MISSING for name in layout.names},
         skipinitialspace=True,
+        usecols=None if only is None else lambda name: name in only,
         low_memory=False,  # else one chunk may have several types
         encoding="utf-8-sig" if encoding == "utf-8" else encoding,
     ) as reader:

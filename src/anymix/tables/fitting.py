@@ -142,10 +142,11 @@ def fit_table(
 
     Parameters
     ----------
-    frame : pandas.DataFrame or function
-        The table; one of polars or another library will do. All columns but the target, the
-        domains and `drop` are features. A function without arguments that returns it saves memory:
-        then nobody else holds the table, and it can be let go of while models are fitted.
+    frame : pandas.DataFrame, Spool or function
+        The table; one of polars or another library will do, or a table on disk of
+        `anymix.tables.spooling`. All columns but the target, the domains and `drop` are features.
+        A function without arguments that returns it saves memory: then nobody else holds the
+        table, and it can be let go of while models are fitted.
     target : str
         The column to predict.
     domains : sequence of str
@@ -194,7 +195,7 @@ def fit_table(
     {'ordinary': 1.45, 'robust': 0.96}
     """
     progress("preparing the columns")
-    table = Table(frame, target, domains, task, drop, min_rows)
+    table = _prepared(frame, target, domains, task, drop, min_rows)
     sizes, names = table.rows.sizes(), table.rows.names
     if test is None:
         table.deal(folds, holdout)
@@ -221,9 +222,18 @@ def fit_table(
         tuple(table.merged),
         learned.choice.robustness,
     )
-    notes = table.notes + ([learned.warning] if learned.warning else [])
+    notes = table.notes + table.closing_notes + ([learned.warning] if learned.warning else [])
     given = robustness is not None
     return TableFit(saved, learned.choice, audits, beside, table.judged_on, notes, given)
+
+
+def _prepared(frame: Any, *arguments: Any) -> Table:
+    """The table in memory, or on disk if the frame is a Spool."""
+    if not hasattr(frame, "stretches"):
+        return Table(frame, *arguments)
+    from anymix.tables.on_disk import OnDiskTable  # loads the solver for rows on a disk
+
+    return OnDiskTable(frame, *arguments)
 
 
 def _speaks_against(audits: Mapping[str, Audit]) -> bool:
@@ -295,7 +305,7 @@ def _of_all_rows(
     if table.is_kept:
         features = table.features
         rows = table.with_numbers(features)
-    whole = rows.take(slice(0, table.n)) if table.has_test else rows
+    whole = rows.first(table.n) if table.has_test else rows
     return features, learner.whole(whole, last.searched, plain)
 
 

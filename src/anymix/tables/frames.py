@@ -57,6 +57,7 @@ def column(frame: Any, name: str) -> Any:
     if name in frame.attrs.get("left_out", ()):
         found = f"of {path} has over {MANY_LEVELS:,} different strings"
         raise InputError(f"column {name!r}", found, "group them first, or name another column")
-    near = difflib.get_close_matches(name, list(frame.columns), 1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else "it has " + ", ".join(frame.columns[:20])
+    there = list(frame.attrs.get("columns", frame.columns))  # of the file, if not all were read
+    near = difflib.get_close_matches(name, there, 1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else "it has " + ", ".join(there[:20])
     raise InputError(str(path), f"has no column {name!r}", hint)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,7 +25,7 @@ from anymix.estimators.searching import (
 )
 from anymix.mixtures import MixtureSet
 from anymix.problem.dealing import Split, deal, sample, sorted_rows
-from anymix.problem.rows import ALL, Part, Rows, dense_if_small, take
+from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.tables.splits import check_splits
 
 Array = NDArray[np.float64]
@@ -150,29 +151,33 @@ class LinearLearner:
         """What the models of a part say of the rows it holds out, which do not choose them."""
         found = searched.without(held_out, len(rows))
         places = {"ordinary": 0, "chosen": self._place(found), "best robust": found.best_robust}
-        wide = widened(rows, self.use_domain)
+        wide = rows.mapped(partial(widened, kind=self.use_domain))
         problem = wide.to_fit(part).merged()
         fits = fit_candidates(wide, problem, found, places.values(), self._plan, self._settings)
-        X = take(wide.X, held_out)
-        by_place = {place: _said(fits[place], X) for place in set(places.values())}
+        said_by = _said_by([fits[place] for place in sorted(set(places.values()))])
+        together = wide.applied(said_by, held_out)
+        by_place = dict(zip(sorted(set(places.values())), _apart(together), strict=True))
         said = {name: by_place[place] for name, place in places.items()}
         if self.use_domain is not None:
             assert searched.gamma_without is not None
             plain = replace(self._settings, gamma=searched.gamma_without, robustness=0.0)
-            said[WITHOUT] = _said(fit_problem(rows.to_fit(part), plain), take(rows.X, held_out))
+            beside = _said_by([fit_problem(rows.to_fit(part), plain)])
+            said[WITHOUT] = next(_apart(rows.applied(beside, held_out)))
         return said
 
     def whole(self, rows: Rows, searched: Searched, plain: bool) -> Learned:
         """The model of all rows."""
-        wide, found = widened(rows, self.use_domain), searched.found
-        choice = fit_choice(wide, found, self._place(found), self._plan, self._settings)
+        wide, found = rows.mapped(partial(widened, kind=self.use_domain)), searched.found
+        problem = wide.to_fit()
+        index = self._place(found)
+        choice = fit_choice(wide, found, index, self._plan, self._settings, problem)
         if plain and self.robustness is None:
             choice = choice.kept()
         gamma = choice.candidate.gamma
-        fit = choice.fit.with_deviations(self.use_domain, rows.X.shape[1])
+        fit = choice.fit.with_deviations(self.use_domain, rows.n_features)
         if self.gamma is None:  # chosen by rows held out, which would have told
             return Learned(choice, fit, gamma)
-        warning = overfit_message(wide.to_fit(), choice.fit.solution, gamma, "squared")
+        warning = overfit_message(problem, choice.fit.solution, gamma, "squared")
         return Learned(choice, fit, gamma, warning)
 
     @property
@@ -199,7 +204,23 @@ class LinearLearner:
         return 0 if self.robustness == 0 else found.best_robust
 
 
+def _said_by(fits: Sequence[LinearFit]) -> Callable[[Any], Array]:
+    """X ↦ what each model says of the rows: values (n, 1, C), or probabilities (n, K, C)."""
+
+    def said(X: Any) -> Array:
+        return np.stack([_said(fit, X) for fit in fits], axis=-1)
+
+    return said
+
+
 def _said(found: LinearFit, X: Any) -> Array:
-    """What the model says of the rows: values (n,), or probabilities (n, K)."""
+    """What the model says of the rows: values (n, 1), or probabilities (n, K)."""
     model = found.model
-    return model.scores(X) if model.classes is None else model.predict_proba(X)
+    return model.scores(X)[:, None] if model.classes is None else model.predict_proba(X)
+
+
+def _apart(together: Array) -> Iterator[Array]:
+    """What each model says, (n,) or (n, K)."""
+    for c in range(together.shape[-1]):
+        said = np.ascontiguousarray(together[..., c])
+        yield said[:, 0] if said.shape[1] == 1 else said

@@ -119,10 +119,16 @@ class TableModel:
 
     def unseen_domains(self, frame: Any) -> list[str]:
         """A note if rows are of domains that were not fitted, and the model uses the domain."""
-        if not self.uses_domain:
-            return []
-        _, read = self._read(frame)
-        count = 0 if read is None else sum(name is None for name in read.tolist())
+        return self.note_on_unseen(self.count_unseen(frame))
+
+    def count_unseen(self, frame: Any) -> int:
+        """How many rows are of domains that were not fitted; 0 if the domain does not matter."""
+        read = self._read(frame)[1] if self.uses_domain else None
+        return 0 if read is None else sum(name is None for name in read.tolist())
+
+    @staticmethod
+    def note_on_unseen(count: int) -> list[str]:
+        """What to say of so many rows."""
         found = f"{count:,} row(s) of domains that were not fitted, served by what all share"
         return [found] if count else []
 

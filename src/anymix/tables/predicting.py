@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
+from anymix.tables.columns import Features
 from anymix.tables.frames import column, pandas, pandas_frame
 from anymix.tables.models import TableModel
 
-__all__ = ["predict_table"]
+__all__ = ["notes_on", "predict_table", "predicted_stretches"]
 
 
 def predict_table(
@@ -63,6 +64,46 @@ def predict_table(
         *model.features.unseen(frame),
         *model.unseen_domains(frame),
     ]
+
+
+def predicted_stretches(
+    model: TableModel, spool: Any, keep: Sequence[str] = (), kept: Any = None
+) -> Iterator[Any]:
+    """The frames of `predict_table`, a stretch of a table on disk at a time.
+
+    Parameters
+    ----------
+    model : TableModel
+        The model.
+    spool : Spool
+        The rows to predict.
+    keep : sequence of str
+        Columns to copy.
+    kept : Spool or None
+        Another one of the same rows to copy them from.
+
+    Yields
+    ------
+    pandas.DataFrame
+    """
+    source = spool if kept is None else kept
+    names = model.columns
+    for rows in spool.stretches():
+        frame, beside = spool.frame([*names, *keep], rows), source.frame(keep, rows)
+        yield predict_table(model, frame, keep, beside)[0]
+
+
+def notes_on(model: TableModel, spool: Any) -> list[str]:
+    """Notes on levels and domains of a table on disk that the training had not."""
+    notes = [
+        note
+        for c in model.features.columns
+        for note in Features((c,)).unseen(spool.frame([c.name]))
+    ]
+    if not model.uses_domain:
+        return notes
+    parts = (spool.frame(model.columns, rows) for rows in spool.stretches())
+    return [*notes, *model.note_on_unseen(sum(map(model.count_unseen, parts)))]
 
 
 def _predictions(model: TableModel, frame: Any) -> dict[str, NDArray[Any]]:

@@ -16,7 +16,7 @@ from anymix.problem.cells import Coded
 from anymix.problem.dealing import Split
 from anymix.problem.losses import CrossEntropy, Loss, SquaredError
 from anymix.problem.membership import OneDomain, small_codes
-from anymix.problem.rows import Part, Rows, dense_if_small
+from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.tables import splits as ways
 from anymix.tables.columns import OTHER, Features, numbers_of
 from anymix.tables.frames import column, pandas_frame
@@ -28,7 +28,7 @@ from anymix.tables.labels import (
     target_column,
 )
 
-__all__ = ["Table"]
+__all__ = ["Table", "followed_by", "missing_target"]
 
 
 class Table:
@@ -62,23 +62,34 @@ class Table:
         min_rows: int,
     ) -> None:
         self.target, self.domains = target, tuple(domains)
-        self.frame, self.notes = _with_target(pandas_frame(frame), target)
+        self.frame, self.notes = self._opened(frame)
         self.test: Any = None
         self.has_test = False
         self.splits: list[Split] = []
         self.judged_on = ""
-        self.rows, self.merged = _coded(self.frame, target, self.domains, task, min_rows)
+        self.rows, self.merged = _coded(self._labels(), target, self.domains, task, min_rows)
         self.n = len(self.rows)
         self.names = self._columns(drop)
-        self.features, learnt = Features.learn(self.frame, self.names)
+        self.features, learnt = self._learn(ALL)
         small = [f"domain {name!r}: too small, now in {OTHER!r}" for name in self.merged]
         self.notes += learnt + small
+
+    def _opened(self, frame: Any) -> tuple[Any, list[str]]:
+        """The rows whose target is known, and a note on the others."""
+        return _with_target(pandas_frame(frame), self.target)
+
+    def _labels(self) -> Any:
+        """A frame that has the target and the domains."""
+        return self.frame
+
+    def _check_column(self, name: str) -> None:
+        column(self.frame, name)
 
     def _columns(self, drop: Iterable[str]) -> list[str]:
         """The columns to learn from; the others are noted."""
         left_out = self.frame.attrs.get("left_out", ())
         for name in set(drop) - set(left_out):
-            column(self.frame, name)  # a name misspelt would be learnt from
+            self._check_column(name)  # a name misspelt would be learnt from
         used = {self.target, *self.domains, *drop}
         names = [name for name in self.frame.columns if name not in used]
         self.notes += [f"{n!r}: left out, too many values" for n in left_out if n not in used]
@@ -98,30 +109,33 @@ class Table:
         """Judge on folds, or on a share held out."""
         found = ways.plan(self.rows, folds, holdout)
         self.splits, self.judged_on = found.splits, found.judged_on
-        self.frame = self.frame.iloc[found.order]
+        self._reorder(found.order)
         self.rows = replace(
             self.rows,
             y=self.rows.y[found.order],
             domains=self.rows.domains.take(found.order),
         )
 
+    def _reorder(self, order: NDArray[np.intp]) -> None:
+        self.frame = self.frame.iloc[order]
+
     def follow_with(self, test: Any) -> None:
         """Judge on the rows of another table, which come after this one's."""
         self.test, _ = _with_target(pandas_frame(test), self.target)
         self.has_test = True
         self.notes += [f"the test file, {note}" for note in self.features.unseen(self.test)]
-        self.rows = _followed_by(self.rows, self.test, self.target, self.domains, set(self.merged))
+        self.rows = followed_by(self.rows, self.test, self.target, self.domains, set(self.merged))
         held_out = slice(self.n, len(self.rows))
         self.splits, self.judged_on = [(slice(0, self.n), held_out)], "the rows of the test file"
 
     def learnt_from(self, part: Part) -> Features:
         """The features of a part of the rows; nothing is learnt of the others."""
-        return self.features if self.has_test else self._learn(part)
+        return self.features if self.has_test else self._learn(part)[0]
 
-    def _learn(self, part: Part) -> Features:
-        return Features.learn(self.frame.iloc[part], self.names)[0]
+    def _learn(self, part: Part) -> tuple[Features, list[str]]:
+        return Features.learn(self.frame.iloc[part], self.names)
 
-    def with_numbers(self, features: Features) -> Rows:
+    def with_numbers(self, features: Features) -> Any:
         """All rows with X, those of the test table last."""
         X = features.transform(self.frame)
         if self.test is not None:
@@ -133,16 +147,25 @@ class Table:
         """Forget the frames, which may be large."""
         self.frame = self.test = None
 
+    @property
+    def closing_notes(self) -> list[str]:
+        """What there is to say when all is done."""
+        return []
+
 
 def _with_target(frame: Any, target: str) -> tuple[Any, list[str]]:
     """The rows whose target is known, and a note on the others."""
-    missing = column(frame, target).isna()
+    missing, notes = missing_target(frame, target)
+    return (frame[~missing] if notes else frame), notes
+
+
+def missing_target(frame: Any, target: str) -> tuple[NDArray[np.bool_], list[str]]:
+    """Which rows lack the target, (n,), and a note on them."""
+    missing = column(frame, target).isna().to_numpy()
     count = int(missing.sum())
-    if count == 0:
-        return frame, []
     if count == len(frame):
         raise InputError(f"column {target!r}", "is empty", "there is nothing to learn")
-    return frame[~missing], [f"{target!r}: {count:,} rows without it, left out"]
+    return missing, [f"{target!r}: {count:,} rows without it, left out"] if count else []
 
 
 def _coded(
@@ -170,7 +193,7 @@ def _coded(
     return Rows(None, y, classes, one, names, None, loss), merged
 
 
-def _followed_by(
+def followed_by(
     rows: Rows, test: Any, target: str, domains: Sequence[str], merged: set[str]
 ) -> Rows:
     """The rows of a second table after the first's."""

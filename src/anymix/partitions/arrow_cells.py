@@ -1,0 +1,212 @@
+"""Batches of Arrow as cells and as chunks: what Parquet, Dask's frames and Ray's blocks have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.errors import InputError
+from anymix.partitions.chunks import Chunk, sum_of
+from anymix.problem.cells import Coded, combined
+from anymix.problem.columns import MISSING, matrix
+from anymix.problem.entries import encode
+from anymix.problem.membership import OneDomain, small_codes
+
+Array = NDArray[np.float64]
+
+__all__ = ["ArrowCells", "Recipe", "is_number"]
+
+
+def is_number(kind: Any) -> bool:
+    """Whether an Arrow type is one of numbers."""
+    from pyarrow import types
+
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _title(value: Any) -> str:
+    """The name of a level; that of 7.0 is '7'."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if is_whole else str(value)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowCells:
+    """The cells of a batch or table of Arrow."""
+
+    batch: Any
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    def column(self, name: str) -> Any:
+        """One column in one piece."""
+        found = self.batch.column(name)
+        return found.combine_chunks() if hasattr(found, "combine_chunks") else found
+
+    def numbers(self, name: str) -> Array:
+        """A new array of the numbers of a column, NaN where one is missing."""
+        return np.array(self.as_floats(name), dtype=np.float64)
+
+    def as_floats(self, name: str) -> NDArray[Any]:
+        """The same, but perhaps Arrow's own array, and not yet of float64."""
+        from pyarrow import float64, types
+
+        column = self.column(name)
+        if not is_number(column.type) or types.is_decimal(column.type):
+            column = column.cast(float64())
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+
+    def levels(self, name: str) -> tuple[NDArray[Any], list[str]]:
+        """The place of every row among the levels of a column, the last being `(missing)`."""
+        codes, values = self.coded(name)
+        titles = [
+            str(int(v)) if isinstance(v, float) and v.is_integer() else str(v) for v in values
+        ]
+        return codes, [*titles, MISSING]
+
+    def coded(self, name: str) -> tuple[NDArray[Any], list[Any]]:
+        """The place of every row among the values of a column; behind the last if missing."""
+        from pyarrow import types
+
+        column = self.column(name)
+        if not types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        values = column.dictionary.to_pylist()
+        codes = column.indices
+        if codes.null_count:
+            codes = codes.fill_null(len(values))
+        return codes.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), values
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """How a batch of a table becomes a chunk.
+
+    Parameters
+    ----------
+    target : str
+        The column to predict.
+    domains : tuple of str
+        The columns whose values, or their combinations, are the domains.
+    weight : str or None
+        The column of the rows' weights.
+    columns : tuple of Number and Category, or of str
+        What was learnt of the features; or the names of columns of numbers to take as they are.
+    takes_classes : bool
+        Whether the target is a class.
+    words : frozenset of str
+        Which of target and domains are taken as words, for not all of their values are whole
+        numbers.
+    id : str or None
+        The column by which rows are dealt out to folds.
+    """
+
+    target: str
+    domains: tuple[str, ...]
+    weight: str | None
+    columns: tuple[Any, ...]
+    takes_classes: bool
+    words: frozenset[str] = field(default_factory=frozenset)
+    id: str | None = None
+
+    @property
+    def titles(self) -> list[str]:
+        """Names of the columns of X."""
+        if self.is_plain:
+            return list(self.columns)
+        return [title for column in self.columns for title in column.titles]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the features are taken as they are."""
+        return all(isinstance(column, str) for column in self.columns)
+
+    @property
+    def needs(self) -> list[str]:
+        """Names of the columns of the table that are read."""
+        names = [c if isinstance(c, str) else c.name for c in self.columns]
+        more = [self.target, *self.domains, *(n for n in (self.weight, self.id) if n)]
+        return list(dict.fromkeys([*names, *more]))
+
+    def chunk(self, batch: Any) -> Chunk | None:
+        """The rows of a batch whose target is known; None if there are none."""
+        cells = ArrowCells(batch)
+        column = cells.column(self.target)
+        if column.null_count:
+            cells = ArrowCells(batch.filter(column.is_valid()))
+        if len(cells) == 0:
+            return None
+        labels, y = self._target(cells)
+        names, codes = self._domains(cells)
+        weight = None if self.weight is None else cells.numbers(self.weight)
+        if weight is not None and not np.all(weight >= 0):
+            found = "has entries that are missing or below 0"
+            raise InputError(f"column {self.weight!r}", found, "give weights ≥ 0")
+        members = OneDomain(small_codes(codes, len(names)))
+        X = self._features(cells)
+        total = sum_of(X)
+        if not np.isfinite(total):
+            self._refuse_gaps(X)
+        ids = None
+        if self.id is not None:
+            codes, values = cells.levels(self.id)
+            ids = np.array(values)[codes]
+        return Chunk(X, y, labels, members, names, weight, total, ids)
+
+    def _features(self, cells: ArrowCells) -> Any:
+        if not self.is_plain:
+            return matrix(self.columns, cells)
+        X = np.empty((len(cells), len(self.columns)))
+        for j, name in enumerate(self.columns):
+            X[:, j] = cells.as_floats(name)
+        return X
+
+    def _refuse_gaps(self, X: Any) -> None:
+        if not self.is_plain:
+            raise InputError("X", "has entries whose sum is no number", "scale the columns")
+        bad = ~np.isfinite(X)
+        for j in np.flatnonzero(bad.any(axis=0)):
+            row = int(np.argmax(bad[:, j]))
+            found = (
+                f"has {int(bad[:, j].sum())} missing or infinite entries, the first in row {row}"
+            )
+            fix = "fill them in, or take columns='auto', which marks them"
+            raise InputError(f"column {self.columns[j]!r}", found, fix)
+
+    def _target(self, cells: ArrowCells) -> tuple[NDArray[Any] | None, NDArray[Any]]:
+        if self.takes_classes:
+            return self._names(cells, self.target)
+        y = cells.numbers(self.target)
+        if not np.all(np.isfinite(y)):
+            found = "has infinite or missing entries"
+            raise InputError(f"column {self.target!r}", found, "correct them")
+        return None, y
+
+    def _domains(self, cells: ArrowCells) -> Coded:
+        """Names of the domains, and the place of every row among them."""
+        if not self.domains:
+            return np.array(["all"]), np.zeros(len(cells), dtype=np.intp)
+        coded = [self._names(cells, name) for name in self.domains]
+        return combined(coded, list(self.domains))[0]
+
+    def _names(self, cells: ArrowCells, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Sorted names and the place of every row among them."""
+        column = cells.column(name)
+        if name not in self.words and is_number(column.type):
+            return encode(name, column.to_numpy(zero_copy_only=False), len(cells))
+        if name in self.words:
+            codes, titles = cells.levels(name)
+            values: Sequence[Any] = titles
+        else:
+            codes, values = cells.coded(name)
+        seen = np.bincount(codes, minlength=len(values)) > 0
+        found = np.array([v for v, here in zip(values, seen, strict=True) if here])
+        order = np.argsort(found, kind="stable")
+        place = np.zeros(len(values), dtype=np.intp)
+        place[np.flatnonzero(seen)[order]] = np.arange(len(found))
+        return found[order], place[codes]

@@ -1,0 +1,172 @@
+"""A chunk of rows as it was read: checked, with labels of its own, not yet placed among all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from anymix.errors import InputError
+from anymix.problem.arrays import features, weights
+from anymix.problem.entries import column_of, encode, numbers
+from anymix.problem.losses import Loss
+from anymix.problem.membership import Domains, domains_of
+from anymix.problem.rows import Part, take
+
+Array = NDArray[np.float64]
+Names = NDArray[Any]
+
+__all__ = ["Chunk", "concatenated", "named", "place_among", "read_chunk", "sum_of", "union"]
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some rows of a table, one or more.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, d)
+        The features.
+    y : ndarray of shape (n,)
+        Places among `labels`, or numbers.
+    labels : ndarray or None
+        The classes that occur here, sorted; None in regression.
+    domains : OneDomain or ManyDomains
+        Which rows are in which of `names`.
+    names : ndarray
+        The domains that occur here, sorted.
+    weight : ndarray of shape (n,) or None
+        Weights of the rows; None is 1.
+    total : float or None
+        The sum of all entries of X, if it is known.
+    ids : ndarray of shape (n,) or None
+        What rows are dealt out to folds by; None is by their numbers.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    labels: Names | None
+    domains: Domains
+    names: Names
+    weight: Array | None = None
+    total: float | None = None
+    ids: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, part: Part) -> Chunk:
+        """Some of the rows."""
+        return replace(
+            self,
+            X=take(self.X, part),
+            y=self.y[part],
+            domains=self.domains.take(part),
+            weight=None if self.weight is None else self.weight[part],
+            total=None,
+            ids=None if self.ids is None else self.ids[part],
+        )
+
+    @property
+    def fingerprint(self) -> tuple[float, ...]:
+        """A few numbers that hardly stay the same when the rows change."""
+        total = sum_of(self.X) if self.total is None else self.total
+        places = np.arange(1.0, len(self) + 1)  # so that it matters which row has which label
+        weight = 0.0 if self.weight is None else float(places @ self.weight)
+        key = float(places @ self.domains.key())
+        return len(self), total, float(places @ self.y), key, weight
+
+
+def read_chunk(raw: Any, loss: Loss) -> Chunk | None:
+    """Check a chunk (X, y, domains[, weight[, ids]]); None if it has no rows.
+
+    Examples
+    --------
+    >>> from anymix.problem.losses import CrossEntropy
+    >>> chunk = read_chunk(([[0.0], [1.0]], ["no", "yes"], ["a", "a"]), CrossEntropy())
+    >>> len(chunk), chunk.labels.tolist(), chunk.names.tolist()
+    (2, ['no', 'yes'], ['a'])
+    """
+    if not isinstance(raw, tuple | list) or not 3 <= len(raw) <= 5:
+        found = f"is a {type(raw).__name__}"
+        raise InputError("", found, "give tuples (X, y, domains[, weight[, ids]])")
+    X, y, domains, weight, ids = (*raw, None, None)[:5]
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n == 0:
+        return None
+    X = features(X)
+    labels, codes = encode("y", y, n) if loss.takes_classes else (None, numbers("y", y, n))
+    names, members = domains_of(domains, n)
+    w = None if weight is None else weights(weight, n)
+    inside = members.inside()
+    if not inside.all():  # a row in no domain does not count
+        w = inside.astype(np.float64) if w is None else inside * w
+    ids = None if ids is None else column_of("ids", ids, n)
+    return Chunk(X, codes, labels, members, names, w, None, ids)
+
+
+def sum_of(X: Any) -> float:
+    """The sum of all entries; it is no finite number if one of them is none."""
+    return float((X.data if sparse.issparse(X) else X).sum())
+
+
+@contextmanager
+def named(where: str) -> Iterator[None]:
+    """Say of a refusal where in the data it was."""
+    try:
+        yield
+    except InputError as error:
+        name = f"{where}: {error.argument}" if error.argument else where
+        raise InputError(name, error.found, error.fix) from error
+
+
+def union(what: str, found: Sequence[Names]) -> Names:
+    """All names that occur, sorted."""
+    kinds = sorted({"words" if names.dtype.kind in "OUST" else "numbers" for names in found})
+    if len(kinds) > 1:
+        raise InputError(what, "has words in some chunks and numbers in others", "convert all")
+    return np.unique(np.concatenate(found))
+
+
+def place_among(what: str, names: Names, known: Names) -> NDArray[np.intp]:
+    """The place of each name among the known ones."""
+    place = {name: k for k, name in enumerate(known.tolist())}
+    new = [name for name in names.tolist() if name not in place]
+    if new:
+        found = f"has the label {new[0]!r}, which an earlier pass did not have"
+        raise InputError(what, found, "give the same rows at every pass")
+    return np.array([place[name] for name in names.tolist()], dtype=np.intp)
+
+
+def concatenated(chunks: Sequence[Chunk]) -> Chunk:
+    """The rows of all chunks as one."""
+    first = chunks[0]
+    if len(chunks) == 1:
+        return first
+    names = union("domains", [c.names for c in chunks])
+    labels = None
+    y = [c.y for c in chunks]
+    if first.labels is not None:
+        labels = union("y", [c.labels for c in chunks if c.labels is not None])
+        y = [place_among("y", c.labels, labels)[c.y] for c in chunks if c.labels is not None]
+    if len({type(c.domains) for c in chunks}) > 1:
+        found = "are labels in some chunks and memberships in others"
+        raise InputError("domains", found, "give one or the other")
+    members = [c.domains.placed(place_among("domains", c.names, names), len(names)) for c in chunks]
+    sparse_rows = any(sparse.issparse(c.X) for c in chunks)
+    X = sparse.vstack([c.X for c in chunks]).tocsr() if sparse_rows else None
+    has_weight = any(c.weight is not None for c in chunks)
+    weight = [np.ones(len(c)) if c.weight is None else c.weight for c in chunks]
+    return Chunk(
+        np.concatenate([c.X for c in chunks]) if X is None else X,
+        np.concatenate(y),
+        labels,
+        members[0].followed_by(members[1:]),
+        names,
+        np.concatenate(weight) if has_weight else None,
+    )

@@ -1,0 +1,220 @@
+"""Parts that stay on the workers of a cluster: one small task a part and pass.
+
+What a cluster must do is `Cluster.run`: call a function with each part, where that is, and bring
+back what it gives. A part is never moved; what comes back is a few numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from anymix.errors import InputError
+from anymix.partitions.arrow_cells import ArrowCells, Recipe
+from anymix.partitions.chunks import Chunk, named, read_chunk
+from anymix.partitions.scanning import Glance, glance, scan_of
+from anymix.partitions.streamed import Coder, Log, Streamed
+from anymix.partitions.table_recipes import Wanted, recipe_of
+from anymix.problem.entries import encode
+from anymix.problem.losses import Loss
+
+__all__ = ["Cluster", "problem_of_arrays", "problem_of_tables"]
+
+
+class Cluster(Protocol):
+    """Where the parts are."""
+
+    def run(self, work: Callable[[Any, int], Any], parts: Sequence[Any]) -> list[Any]:
+        """work(part, number) of every part, in their order, brought here."""
+        ...
+
+    def keep(self, work: Callable[[Any, int], Any], parts: Sequence[Any]) -> list[Any]:
+        """The same, but left where it was made: handles for `run`."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class _OfArrays:
+    """A chunk of the arrays of a part."""
+
+    loss: Loss
+
+    def __call__(self, raw: Any, number: int) -> Chunk | None:
+        with named(f"part {number}"):
+            return read_chunk(tuple(raw), self.loss)
+
+
+@dataclass(frozen=True, eq=False)
+class _OfTable:
+    """A chunk of the table of a part."""
+
+    recipe: Recipe
+
+    def __call__(self, table: Any, number: int) -> Chunk | None:
+        with named(f"part {number}"):
+            return self.recipe.chunk(arrow_table(table, self.recipe.needs))
+
+
+@dataclass(frozen=True, eq=False)
+class _OfCells:
+    """What some work gives for the cells of a part."""
+
+    work: Callable[[ArrowCells, int], Any]
+    names: tuple[str, ...]
+
+    def __call__(self, table: Any, number: int) -> Any:
+        with named(f"part {number}"):
+            return self.work(ArrowCells(arrow_table(table, self.names)), number << 32)
+
+
+@dataclass(frozen=True, eq=False)
+class _OfChunk:
+    """What some work gives for a chunk."""
+
+    work: Callable[[Chunk | None, int], Any]
+
+    def __call__(self, chunk: Chunk | None, number: int) -> Any:
+        with named(f"part {number}"):
+            return self.work(chunk, number)
+
+
+@dataclass(frozen=True, eq=False)
+class _Glancing:
+    """The first look at a chunk."""
+
+    n_parts: int
+
+    def __call__(self, chunk: Chunk | None, number: int) -> Glance | None:
+        if chunk is None:
+            return None
+        return glance(chunk, number << 32, merging=True, n_parts=self.n_parts)
+
+
+def arrow_table(table: Any, names: Sequence[str]) -> Any:
+    """Some columns of a table of Arrow, or of a frame of pandas as one of Arrow."""
+    import pyarrow as pa
+
+    if isinstance(table, pa.Table | pa.RecordBatch):
+        lacking = [n for n in names if n not in table.schema.names]
+    else:
+        lacking = [n for n in names if n not in table.columns]
+    for name in lacking:
+        raise InputError(f"column {name!r}", "is missing", "give all parts the same columns")
+    if isinstance(table, pa.Table | pa.RecordBatch):
+        return table.select(list(names))
+    return pa.Table.from_pandas(table[list(names)], preserve_index=False)
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """A pass over the chunks that are kept on the workers."""
+
+    cluster: Cluster
+    chunks: Sequence[Any]
+
+    def __call__(self, work: Callable[[Chunk | None, int], Any]) -> Iterator[Any]:
+        return iter(self.cluster.run(_OfChunk(work), self.chunks))
+
+
+def problem_of_arrays(
+    cluster: Cluster,
+    parts: Sequence[Any],
+    loss: Loss,
+    *,
+    intercept: bool = True,
+    classes: ArrayLike | None = None,
+    dense_up_to: int = 600,
+) -> Streamed:
+    """The problem whose parts are tuples (X, y, domains, weight) on workers.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Where they are.
+    parts : sequence
+        Their handles.
+    loss : Loss
+        The loss ℓ.
+    intercept : bool
+        Whether the model has an intercept.
+    classes : array-like, optional
+        All classes there are.
+    dense_up_to : int
+        As in `from_batches`.
+
+    Returns
+    -------
+    Streamed
+    """
+    made: dict[str, Any] = {"intercept": intercept, "classes": classes, "dense_up_to": dense_up_to}
+    return _scanned(cluster, cluster.keep(_OfArrays(loss), parts), loss, Log(), **made)
+
+
+def problem_of_tables(
+    cluster: Cluster,
+    parts: Sequence[Any],
+    schema: Any,
+    wanted: Wanted,
+    *,
+    intercept: bool = True,
+    classes: ArrayLike | None = None,
+    dense_up_to: int = 600,
+) -> Streamed:
+    """The problem whose parts are tables on workers.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Where they are.
+    parts : sequence
+        Their handles.
+    schema : pyarrow.Schema
+        Their columns.
+    wanted : Wanted
+        What is to be learnt.
+    intercept : bool
+        Whether the model has an intercept.
+    classes : array-like, optional
+        All classes there are.
+    dense_up_to : int
+        As in `from_batches`.
+
+    Returns
+    -------
+    Streamed
+    """
+    log = Log()
+
+    def visit(work: Callable[[Any, int], Any], names: Sequence[str]) -> list[Any]:
+        return cluster.run(_OfCells(work, tuple(names)), parts)
+
+    recipe, loss, notes = recipe_of(wanted, schema, visit, log)
+    made: dict[str, Any] = {"intercept": intercept, "classes": classes, "dense_up_to": dense_up_to}
+    problem = _scanned(cluster, cluster.keep(_OfTable(recipe), parts), loss, log, **made)
+    problem.feature_names, problem.columns, problem.notes = recipe.titles, recipe.columns, notes
+    return problem
+
+
+def _scanned(
+    cluster: Cluster,
+    chunks: Sequence[Any],
+    loss: Loss,
+    log: Log,
+    *,
+    intercept: bool,
+    classes: ArrayLike | None,
+    dense_up_to: int,
+) -> Streamed:
+    if not chunks:
+        raise InputError("", "there are no parts", "give some rows")
+    begun = time.perf_counter()
+    known = None if classes is None else encode("classes", classes, np.size(classes))[0]
+    scan = scan_of(cluster.run(_OfChunk(_Glancing(len(chunks))), chunks), loss, known)
+    log.add("sizes and a sample", begun)
+    coder = Coder(scan.classes, scan.names, loss, bool(intercept))
+    return Streamed(_Parts(cluster, chunks), scan, coder, log, dense_up_to)

@@ -1,0 +1,279 @@
+"""What is to be learnt of the columns of a table, from one pass over its chunks.
+
+Levels and their counts, means and standard deviations are sums, which chunks add up to. A median
+is none: a sample of the values tells between which two numbers it must be, and where the values of
+a column are more than the sample, a second pass looks at those between the two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.errors import InputError
+from anymix.partitions.scanning import row_hash
+from anymix.problem.columns import (
+    Cells,
+    Column,
+    of_levels,
+    of_number,
+    refuse_nothing,
+)
+
+Array = NDArray[np.float64]
+Pass = Callable[[Any], Iterable[Any]]  # makes a pass with a `Between`
+
+__all__ = ["Between", "LevelSums", "NumberSums", "finished"]
+
+SAMPLE = 65_536  # values of a column by which its median is looked for
+ZERO = np.longdouble(0)
+MANY_LEVELS = 5_000  # a column of more is names or numbers of records, not categories
+
+
+@dataclass(eq=False)
+class NumberSums:
+    """A column of numbers: count, mean, Σ(x − mean)², the largest |x|, and a sample.
+
+    Examples
+    --------
+    >>> left, right = (NumberSums.of("x", np.array(v), 0) for v in ([1.0, 2.0], [6.0, math.nan]))
+    >>> left.add(right)
+    >>> left.count, float(left.mean), float(left.squares), left.missing
+    (3, 3.0, 14.0, 1)
+    """
+
+    name: str
+    count: int = 0
+    missing: int = 0
+    largest: float = 0.0
+    mean: np.longdouble = ZERO  # no overflow where 1e200 is squared
+    squares: np.longdouble = ZERO
+    sample: Array = field(default_factory=lambda: np.zeros(0))
+    keys: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
+
+    @staticmethod
+    def of(name: str, x: Array, start: int) -> NumberSums:
+        """The sums of one chunk, whose first row has the number `start`."""
+        here = ~np.isnan(x)
+        count = int(here.sum())
+        found = NumberSums(name, count, len(x) - count)
+        if count == 0:
+            return found
+        keys = row_hash(np.arange(start, start + len(x)))
+        if count < len(x):
+            x, keys = x[here], keys[here]
+        low, high = float(x.min()), float(x.max())
+        found.largest = max(abs(low), abs(high))
+        if not math.isfinite(found.largest):
+            fix = "correct them or leave them empty"
+            raise InputError(f"column {name!r}", "has infinite values", fix)
+        unit = found.largest or 1.0
+        share = x / unit
+        middle = float(share.mean())
+        share -= middle
+        found.mean = np.longdouble(unit) * middle
+        found.squares = np.longdouble(unit) ** 2 * float(share @ share)
+        found.sample, found.keys = _fewer(x, keys)
+        return found
+
+    def add(self, other: NumberSums) -> None:
+        """The next chunk of the same column (Chan's formulas)."""
+        self.missing += other.missing
+        if other.count == 0:
+            return
+        n, m = self.count, other.count
+        step = other.mean - self.mean
+        self.count = n + m
+        self.mean = self.mean + step * m / (n + m)
+        self.squares = self.squares + other.squares + step * step * n * m / (n + m)
+        self.largest = max(self.largest, other.largest)
+        both = np.append(self.sample, other.sample), np.append(self.keys, other.keys)
+        self.sample, self.keys = _fewer(*both)
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the sample has all values."""
+        return len(self.sample) == self.count
+
+    def column(self, median: float | None = None) -> tuple[Column | None, str]:
+        """What was learnt, given the median; None takes that of the sample.
+
+        Where no value is missing, the median only serves rows to predict that lack one.
+        """
+        if self.count == 0:
+            return None, f"{self.name!r}: left out, it is empty"
+        median = float(np.median(self.sample)) if median is None else median
+        unit, n = max(self.largest, 1e-290), self.count + self.missing
+        share = np.longdouble(median)
+        mean = (self.count * self.mean + self.missing * share) / n
+        squares = self.squares + self.count * (self.mean - mean) ** 2
+        squares += self.missing * (share - mean) ** 2
+        spread = float(np.sqrt(squares / n) / unit)
+        return of_number(
+            self.name, self.missing, unit, float(share / unit), float(mean / unit), spread
+        )
+
+
+def _fewer(x: Array, keys: NDArray[np.uint64]) -> tuple[Array, NDArray[np.uint64]]:
+    if len(x) <= SAMPLE:
+        return x.copy(), keys
+    few = np.sort(np.argpartition(keys, SAMPLE)[:SAMPLE])
+    return x[few], keys[few]
+
+
+@dataclass(eq=False)
+class LevelSums:
+    """A column of levels: how often each occurs; nothing more if they are too many."""
+
+    name: str
+    counts: Counter[str] = field(default_factory=Counter)
+    too_many: bool = False
+
+    @staticmethod
+    def of(name: str, codes: NDArray[Any], levels: Sequence[str]) -> LevelSums:
+        """The counts of one chunk."""
+        counts = np.bincount(codes, minlength=len(levels)).tolist()
+        found = LevelSums(name)
+        for level, count in zip(levels, counts, strict=True):
+            if count:
+                found.counts[level] += count
+        found._limit()
+        return found
+
+    def add(self, other: LevelSums) -> None:
+        """The next chunk of the same column."""
+        self.too_many |= other.too_many
+        if not self.too_many:
+            self.counts.update(other.counts)
+        self._limit()
+
+    def _limit(self) -> None:
+        if self.too_many or len(self.counts) > MANY_LEVELS:
+            self.too_many, self.counts = True, Counter()
+
+    @property
+    def are_whole_numbers(self) -> bool:
+        """Whether all levels are whole numbers as Python would write them: such a column is one."""
+        return not self.too_many and bool(self.counts) and all(map(_is_whole, self.counts))
+
+    def column(self) -> tuple[Column | None, str]:
+        """What was learnt."""
+        if self.too_many:
+            return None, f"{self.name!r}: left out, too many values"
+        return of_levels(self.name, self.counts)
+
+    def as_numbers(self) -> NumberSums:
+        """The sums of the numbers that the levels say."""
+        values = np.array([float(level) for level in self.counts])
+        times = np.array(list(self.counts.values()))
+        mean = np.longdouble(np.average(values, weights=times))
+        squares = np.longdouble(float(times @ (values - float(mean)) ** 2))
+        largest = float(np.abs(values).max())
+        few = np.ceil(times / max(1.0, times.sum() / SAMPLE)).astype(np.intp)
+        sample = np.repeat(values, few)
+        return NumberSums(self.name, int(times.sum()), 0, largest, mean, squares, sample)
+
+
+def _is_whole(level: str) -> bool:
+    """Whether these are the digits in which Python, too, would write a number of 64 bits."""
+    digits = level.removeprefix("-")
+    return digits.isdecimal() and len(digits) < 19 and str(int(level)) == level
+
+
+def finished(
+    sums: Sequence[NumberSums | LevelSums], visit: Pass, all_medians: bool = False
+) -> tuple[tuple[Column, ...], list[str]]:
+    """What was learnt, with a second pass if a median is still to be found.
+
+    Parameters
+    ----------
+    sums : sequence of NumberSums and LevelSums
+        Of all chunks.
+    visit : function
+        Makes a pass with a `Between`.
+    all_medians : bool
+        Whether to find also those exactly of columns where no value is missing.
+
+    Returns
+    -------
+    tuple
+        The columns to learn from, and notes on those that are left out or have gaps.
+    """
+    numbers = [
+        s.as_numbers() if isinstance(s, LevelSums) and s.are_whole_numbers else s for s in sums
+    ]
+    gaps = [
+        s
+        for s in numbers
+        if isinstance(s, NumberSums) and s.count and len(s.keys) and (s.missing or all_medians)
+    ]
+    medians = _medians(gaps, visit)
+    learnt = [
+        s.column(medians.get(s.name)) if isinstance(s, NumberSums) else s.column() for s in numbers
+    ]
+    columns = tuple(column for column, _ in learnt if column is not None)
+    refuse_nothing(columns)
+    return columns, [note for _, note in learnt if note]
+
+
+def _medians(gaps: Sequence[NumberSums], visit: Pass) -> dict[str, float]:
+    """The medians of columns with gaps, exactly."""
+    found = {s.name: float(np.median(s.sample)) for s in gaps if s.has_all}
+    rest = [s for s in gaps if not s.has_all]
+    margin = 6.0  # standard errors of a quantile of the sample: it hardly ever takes a second try
+    while rest:
+        limits = {s.name: _bracket(s.sample, margin) for s in rest}
+        inside = _between(limits, visit)
+        for s in rest:
+            below, values = inside[s.name]
+            first, second = (s.count - 1) // 2 - below, s.count // 2 - below
+            if first >= 0 and second < len(values):
+                both = np.partition(values, (first, second))[[first, second]]
+                found[s.name] = float(both[0] + 0.5 * (both[1] - both[0]))
+        rest, margin = [s for s in rest if s.name not in found], 4 * margin
+    return found
+
+
+def _bracket(sample: Array, margin: float) -> tuple[float, float]:
+    """Two values of the sample between which the median of all values is."""
+    n = len(sample)
+    away = math.ceil(margin * 0.5 * math.sqrt(n))
+    places = max(0, n // 2 - away), min(n - 1, n // 2 + away)
+    low, high = np.partition(sample, places)[list(places)]
+    whole = -math.inf, math.inf
+    return (float(low), float(high)) if places[0] > 0 and places[1] < n - 1 else whole
+
+
+@dataclass(frozen=True, eq=False)
+class Between:
+    """How many values of some columns are below their limits, and which are inside."""
+
+    limits: dict[str, tuple[float, float]]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns to look at."""
+        return list(self.limits)
+
+    def __call__(self, cells: Cells, start: int) -> dict[str, tuple[int, Array]]:
+        """Of one chunk."""
+        inside = {}
+        for name, (low, high) in self.limits.items():
+            x = cells.numbers(name)
+            inside[name] = int((x < low).sum()), x[(x >= low) & (x <= high)]
+        return inside
+
+
+def _between(limits: dict[str, tuple[float, float]], visit: Pass) -> dict[str, tuple[int, Array]]:
+    """The same of all chunks: one pass."""
+    parts = list(visit(Between(limits)))
+    return {
+        name: (sum(p[name][0] for p in parts), np.concatenate([p[name][1] for p in parts]))
+        for name in limits
+    }

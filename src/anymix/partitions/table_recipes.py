@@ -1,0 +1,209 @@
+"""How the columns of a table are to be read, learnt from one pass over it."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from anymix.errors import InputError
+from anymix.partitions.arrow_cells import ArrowCells, Recipe, is_number
+from anymix.partitions.learning import LevelSums, NumberSums, finished
+from anymix.partitions.streamed import Log
+from anymix.problem.columns import MISSING
+from anymix.problem.losses import CrossEntropy, Loss, SquaredError
+
+__all__ = ["Look", "Visit", "Wanted", "column_names", "recipe_of"]
+
+MOST_CLASSES = 10  # whole numbers up to so many are classes, unless a loss says otherwise
+MOST_DOMAINS = 1_000
+
+
+class Visit(Protocol):
+    """A pass over some columns."""
+
+    def __call__(self, work: Callable[[Any, int], Any], names: Sequence[str]) -> Iterable[Any]:
+        """What `work` gives for the cells of each chunk and the number of its first row."""
+        ...
+
+
+def column_names(domain: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The columns of the domains; none is one domain of all rows."""
+    if domain is None:
+        return ()
+    return (domain,) if isinstance(domain, str) else tuple(domain)
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """What somebody wants to learn from a table.
+
+    Parameters
+    ----------
+    target : str
+        The column to predict.
+    domains : tuple of str
+        The columns of the domains.
+    features : sequence of str or None
+        The columns to learn from; None is all others.
+    columns : "auto", "plain" or sequence of columns
+        Whether to learn how to encode them, to take them as they are, or how.
+    weight : str or None
+        The column of weights.
+    loss : Loss or None
+        The loss; None is that which suits the target.
+    id : str or None
+        The column by which rows are dealt out to folds.
+    """
+
+    target: str
+    domains: tuple[str, ...]
+    features: Sequence[str] | None = None
+    columns: Any = "auto"
+    weight: str | None = None
+    loss: Loss | None = None
+    id: str | None = None
+
+    def names(self, schema: Any) -> list[str]:
+        """The features of a table of this schema."""
+        special = [self.target, *self.domains, *(n for n in (self.weight, self.id) if n)]
+        given = [] if self.features is None else list(self.features)
+        for name in [*special, *given]:
+            if name not in schema.names:
+                near = difflib.get_close_matches(name, schema.names, 1, cutoff=0.5)
+                hint = f"did you mean {near[0]!r}?" if near else f"it has {schema.names[:20]}"
+                raise InputError("the table", f"has no column {name!r}", hint)
+        return given or [n for n in schema.names if n not in special]
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """The sums of one chunk that tell how to read the table: can be sent to a worker."""
+
+    numbers: tuple[str, ...]
+    levels: tuple[str, ...]
+    coded: tuple[str, ...]  # target and domains, counted whatever their type
+
+    def __call__(self, cells: ArrowCells, start: int) -> dict[str, list[Any]]:
+        """The sums of the features, and those of target and domains."""
+        features = [NumberSums.of(n, cells.numbers(n), start) for n in self.numbers]
+        levels = [LevelSums.of(n, *cells.levels(n)) for n in self.levels]
+        return {"features": [*features, *levels], "coded": [_counted(cells, n) for n in self.coded]}
+
+
+def _counted(cells: ArrowCells, name: str) -> LevelSums:
+    """How often each value occurs; of too many no text is made."""
+    if len(cells.coded(name)[1]) > MOST_DOMAINS:
+        return LevelSums(name, too_many=True)
+    return LevelSums.of(name, *cells.levels(name))
+
+
+def recipe_of(
+    wanted: Wanted, schema: Any, visit: Visit, log: Log
+) -> tuple[Recipe, Loss, list[str]]:
+    """How to read the table, the loss, and notes.
+
+    Parameters
+    ----------
+    wanted : Wanted
+        What is to be learnt.
+    schema : pyarrow.Schema
+        The columns of the table.
+    visit : function
+        Makes a pass over some of them.
+    log : Log
+        Where passes are counted.
+
+    Returns
+    -------
+    tuple
+        A Recipe, a Loss, and a list of notes.
+    """
+    names, is_auto = wanted.names(schema), isinstance(wanted.columns, str)
+    if is_auto and wanted.columns not in ("auto", "plain"):
+        fix = "give 'auto', 'plain', or the columns of an earlier problem"
+        raise InputError("columns", f"is {wanted.columns!r}", fix)
+    kinds = {name: is_number(schema.field(name).type) for name in names}
+    if is_auto and wanted.columns == "plain":
+        for name in [n for n in names if not kinds[n]]:
+            raise InputError(f"column {name!r}", "holds no numbers", "take columns='auto'")
+    learnt = names if is_auto and wanted.columns == "auto" else []
+    look = Look(
+        tuple(n for n in learnt if kinds[n]),
+        tuple(n for n in learnt if not kinds[n]),
+        (wanted.target, *wanted.domains),
+    )
+    found = _added(visit, look, [*learnt, *look.coded], log)
+    columns, notes = tuple(names) if is_auto else tuple(wanted.columns), list[str]()
+    if learnt:
+        order = {name: i for i, name in enumerate(names)}
+        sums = sorted(found["features"], key=lambda s: order[s.name])
+        columns, notes = finished(sums, _again(visit, log))
+    loss = wanted.loss or _loss(found["coded"][0], schema.field(wanted.target).type)
+    recipe = Recipe(
+        wanted.target,
+        wanted.domains,
+        wanted.weight,
+        columns,
+        loss.takes_classes,
+        _words(found["coded"], schema),
+        wanted.id,
+    )
+    missing = found["coded"][0].counts.get(MISSING, 0)
+    if missing:
+        notes.append(f"{wanted.target!r}: {missing:,} rows without it, left out")
+    return recipe, loss, notes
+
+
+def _added(visit: Visit, look: Look, names: Sequence[str], log: Log) -> dict[str, list[Any]]:
+    """The sums of all chunks: one pass."""
+    total: dict[str, list[Any]] = {}
+    begun = time.perf_counter()
+    for found in visit(look, list(dict.fromkeys(names))):
+        for kind, sums in found.items():
+            for known, new in zip(total.setdefault(kind, sums), sums, strict=True):
+                if known is not new:
+                    known.add(new)
+    log.add("means, scales and levels", begun)
+    if not total:
+        raise InputError("the table", "has no rows", "give some")
+    return total
+
+
+def _again(visit: Visit, log: Log) -> Callable[[Any], Iterable[Any]]:
+    """A further pass, for medians: over the columns that the work names."""
+
+    def run(work: Any) -> list[Any]:
+        begun = time.perf_counter()
+        found = list(visit(work, work.names))
+        log.add("medians", begun)
+        return found
+
+    return run
+
+
+def _loss(target: LevelSums, kind: Any) -> Loss:
+    few = not target.too_many and len(target.counts.keys() - {MISSING}) <= MOST_CLASSES
+    return CrossEntropy() if not is_number(kind) or (few and _are_whole(target)) else SquaredError()
+
+
+def _are_whole(sums: LevelSums) -> bool:
+    return all(level.lstrip("-").isdecimal() for level in sums.counts if level != MISSING)
+
+
+def _words(coded: Sequence[LevelSums], schema: Any) -> frozenset[str]:
+    """Which of target and domains are words: all but whole numbers without a gap."""
+    from pyarrow import types
+
+    target, *domains = coded
+    for sums in domains:
+        if sums.too_many:
+            found, fix = f"has over {MOST_DOMAINS:,} different values", "group its values first"
+            raise InputError(f"column {sums.name!r}", found, fix)
+    return frozenset(
+        sums.name
+        for sums in [target, *domains]
+        if not types.is_integer(schema.field(sums.name).type) or MISSING in sums.counts
+    )

@@ -1,0 +1,77 @@
+"""Whether a table fits into memory comfortably, so that it need not be read in stretches."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from anymix.errors import InputError
+from anymix.tables.files import Source
+
+__all__ = ["available", "bytes_of", "fits"]
+
+COPIES = 5  # of every number: the frame, X, and what the solver and the sorting make of them
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def fits(source: Source, memory: int | None = None) -> bool:
+    """Whether a table can be fitted in so much memory, in bytes; None is half of what is free.
+
+    Examples
+    --------
+    >>> source = Source(Path("a.csv"), 1_000_000, ["x", "y", "z"], lambda: iter([]))
+    >>> fits(source, 200_000_000), fits(source, 100_000_000)
+    (True, False)
+    """
+    needed = 8 * COPIES * source.n * len(source.names)
+    return needed <= (available() // 2 if memory is None else memory)
+
+
+def bytes_of(text: str) -> int:
+    """The number of bytes that people write as 700MB or 2G.
+
+    Examples
+    --------
+    >>> bytes_of("700MB"), bytes_of("1.5 g"), bytes_of("4096")
+    (700000000, 1500000000, 4096)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
+    if found is None or float(found[1]) == 0:
+        raise InputError("memory", f"is {text!r}", "give bytes, as in 700MB or 2GB")
+    return int(float(found[1]) * UNITS[found[2]])
+
+
+def available() -> int:
+    """Bytes of memory that this process may still take: of the machine, or of its container."""
+    limits = [_of_machine()]
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        top, now = (_number(Path("/sys/fs/cgroup") / name) for name in (limit, used))
+        if top is not None and now is not None:
+            limits.append(max(0, top - now))
+    return min(limits)
+
+
+def _of_machine() -> int:
+    found = re.search(r"MemAvailable:\s+(\d+) kB", _text(Path("/proc/meminfo")))
+    if found:
+        return 1024 * int(found[1])
+    names = getattr(os, "sysconf_names", {})
+    if "SC_PHYS_PAGES" in names:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    return 4 * 10**9  # nothing is known
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path).strip()
+    return int(text) if text.isdigit() else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,143 @@
+"""A real Dask cluster of two processes, also when one of them is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pytest
+from partitions.tables_in_chunks import LOSSES, table
+from partitions.test_parquet_files import in_memory, people
+
+import anymix as ax
+from anymix.errors import InputError
+from anymix.partitions import from_dask
+
+TIGHT: dict[str, Any] = {"gamma": 1e-2, "tol": 1e-12}
+
+
+def arrays(rows: Any, size: int = 20) -> tuple[Any, ...]:
+    return tuple(da.from_array(a, chunks=(size,) + (-1,) * (a.ndim - 1)) for a in rows)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_arrays_are_the_same_problem(name: str) -> None:
+    rows = table(name)
+    central = ax.solve(ax.LinearDomains(*rows, LOSSES[name]), **TIGHT)
+    X, y, domains = arrays(rows)
+    with dask.config.set(scheduler="synchronous"):
+        for given in ((X, y, domains), (X.rechunk((7, 2)), rows[1], rows[2])):
+            problem = from_dask(*given, loss=LOSSES[name])
+            found = ax.solve(problem, **TIGHT)
+            assert found.objective == pytest.approx(central.objective, abs=1e-10)
+
+
+def test_blocks_of_unknown_length() -> None:
+    X, y, domains = table("binary")
+    keep = X[:, 0] > -0.5
+    lazy = arrays((X, y, domains))
+    mask = da.from_array(keep, chunks=20)
+    with dask.config.set(scheduler="synchronous"):
+        problem = from_dask(*(a[mask] for a in lazy))
+        assert problem.n_rows == int(keep.sum())
+
+
+def test_frames_are_the_same_problem(tmp_path: Path) -> None:
+    frame = people(600)
+    whole, features = in_memory(frame, tmp_path / "a.parquet")
+    with dask.config.set(scheduler="synchronous"):
+        problem = from_dask(dd.from_pandas(frame, npartitions=4), "bought", "region")
+        assert problem.feature_names == features.titles
+        found = ax.solve(problem, **TIGHT)
+    assert found.objective == pytest.approx(ax.solve(whole, **TIGHT).objective, abs=1e-10)
+
+
+def test_bad_parts_are_refused_by_their_number() -> None:
+    X, y, domains = table("binary")
+    X[45, 1] = np.nan
+    with dask.config.set(scheduler="synchronous"):
+        with pytest.raises(InputError, match=r"part 2: X has 1 missing or infinite"):
+            from_dask(*arrays((X, y, domains)))
+        with pytest.raises(InputError, match=r"y has 59 rows but X has 60"):
+            from_dask(arrays((X,))[0], y[1:], domains)
+        with pytest.raises(InputError, match=r"data is a ndarray"):
+            from_dask(X, y, domains)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    from distributed import Client, LocalCluster
+
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 10}),
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_two_processes_and_one_of_them_killed_give_the_same_bits(client: Any) -> None:
+    """Killed with -9 between two passes: its parts are made again by the others."""
+    rng = np.random.default_rng(0)
+    n = 4000
+    X, domains = rng.normal(size=(n, 3)), rng.integers(4, size=n)
+    y = (X[:, 0] * (domains - 1.5) + rng.logistic(size=n) > 0).astype(int)
+    rows = X, y, domains
+    calm = ax.solve(from_dask(*arrays(rows, 500)), **TIGHT)
+    central = ax.solve(ax.LinearDomains(*rows), **TIGHT)
+    assert calm.objective == pytest.approx(central.objective, abs=1e-10)
+
+    problem = from_dask(*arrays(rows, 500))
+    asked, passes = problem._ask, iter(range(1000))
+
+    def killing(questions: Any) -> Any:
+        if next(passes) == 1:
+            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+        return asked(questions)
+
+    problem._ask = killing
+    stormy = ax.solve(problem, **TIGHT)
+    assert next(passes) > 2
+    np.testing.assert_array_equal(stormy.w, calm.w)
+    np.testing.assert_array_equal(stormy.mixture, calm.mixture)
+    assert stormy.certificate == calm.certificate
+
+
+@pytest.mark.dask
+def test_a_worker_is_killed_while_it_sums(client: Any) -> None:
+    """In the middle of passes, several times, by another thread."""
+    import threading
+    import time
+
+    rng = np.random.default_rng(1)
+    n = 400_000
+    X, domains = rng.normal(size=(n, 20)), rng.integers(6, size=n)
+    y = (X[:, 0] * (domains - 2) + rng.logistic(size=n) > 0).astype(int)
+    lazy = arrays((X, y, domains), 20_000)
+    calm = ax.solve(from_dask(*lazy), tol=1e-9)
+    problem, ended, kills = from_dask(*lazy), threading.Event(), list[Any]()
+
+    def kill() -> None:
+        while not ended.wait(0.5):
+            if len(kills) < 3:
+                pids = list(client.run(os.getpid).values())
+                os.kill(pids[len(kills) % len(pids)], signal.SIGKILL)
+                kills.append(pids)
+                time.sleep(2)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    stormy = ax.solve(problem, tol=1e-9)
+    ended.set()
+    thread.join()
+    assert kills
+    np.testing.assert_array_equal(stormy.w, calm.w)

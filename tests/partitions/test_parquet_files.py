@@ -1,0 +1,229 @@
+"""Parquet files are the same problem as the table in memory, encoded as `anymix fit` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import anymix as ax
+from anymix.errors import InputError
+from anymix.partitions import from_parquet
+from anymix.tables.columns import Features
+from anymix.tables.files import read_table
+
+TIGHT: dict[str, Any] = {"gamma": 1e-2, "tol": 1e-12}
+
+
+def people(n: int = 900, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age, region = (
+        rng.normal(40, 10, n),
+        rng.choice(["north", "south", "west"], n, p=[0.6, 0.3, 0.1]),
+    )
+    city = rng.choice(["Oslo", "Rome", "Lima"], n).astype(object)
+    z = (age - 40) / 10 * np.where(region == "west", -1, 1) + (city == "Rome")
+    frame = pd.DataFrame(
+        {
+            "age": np.where(rng.random(n) < 0.1, np.nan, age),
+            "income": np.exp(rng.normal(size=n)),
+            "children": rng.integers(0, 4, n),
+            "city": pd.Series(city).mask(rng.random(n) < 0.05),
+            "code": rng.choice(["1", "2", "30"], n),  # digits: a number for `anymix fit`
+            "member": rng.random(n) < 0.5,
+            "constant": 1.0,
+            "region": region,
+            "bought": (z + rng.logistic(size=n) > 0).astype(int),
+        }
+    )
+    frame.loc[n // 2, "age"] = np.nan
+    return frame
+
+
+def write(frame: pd.DataFrame, path: Path, rows: int = 100) -> Path:
+    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), path, row_group_size=rows)
+    return path
+
+
+def in_memory(frame: pd.DataFrame, path: Path) -> tuple[Any, Features]:
+    read = read_table(write(frame, path))
+    names = [c for c in read.columns if c not in ("bought", "region")]
+    features, _ = Features.learn(read, names)
+    X = features.transform(read)
+    return ax.LinearDomains(X, read["bought"].to_numpy(), read["region"].to_numpy()), features
+
+
+def test_the_encoding_and_the_optimum_are_those_of_the_table_in_memory(tmp_path: Path) -> None:
+    frame = people()
+    whole, features = in_memory(frame, tmp_path / "a.parquet")
+    problem = from_parquet(tmp_path / "a.parquet", target="bought", domain="region")
+    assert problem.feature_names == features.titles
+    for ours, theirs in zip(problem.columns, features.columns, strict=True):
+        assert type(ours) is type(theirs)
+        for name, value in vars(theirs).items():
+            if isinstance(value, float):
+                assert getattr(ours, name) == pytest.approx(value, rel=1e-12)
+            else:
+                assert getattr(ours, name) == value
+    assert "'constant': left out, it is constant" in problem.notes
+    central, found = (ax.solve(p, **TIGHT) for p in (whole, problem))
+    assert found.objective == pytest.approx(central.objective, abs=1e-10)
+    np.testing.assert_allclose(found.w, central.w, atol=1e-6)
+
+
+def test_medians_of_more_values_than_a_sample_has_are_exact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anymix.partitions.learning.SAMPLE", 256)
+    frame = people(5000)
+    problem = from_parquet(write(frame, tmp_path / "a.parquet"), target="bought", domain="region")
+    (age,) = [c for c in problem.columns if c.name == "age"]
+    assert age.median == np.nanmedian(frame["age"])
+    assert problem.n_passes == 3  # one for medians
+
+
+def test_several_files_and_folders_that_name_domains(tmp_path: Path) -> None:
+    frame = people()
+    whole, _ = in_memory(frame, tmp_path / "a.parquet")
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    folder = tmp_path / "table"
+    parts = ds.partitioning(pa.schema([("region", pa.string())]), flavor="hive")
+    ds.write_dataset(table, folder, format="parquet", partitioning=parts)
+    assert len(list(folder.glob("region=*/*.parquet"))) == 3
+    central = ax.solve(whole, **TIGHT)
+    for source in (folder, str(folder), ds.dataset(folder, partitioning="hive")):
+        problem = from_parquet(source, target="bought", domain="region")
+        assert problem.domain_names.tolist() == ["north", "south", "west"]
+        assert ax.solve(problem, **TIGHT).objective == pytest.approx(central.objective, abs=1e-10)
+    files = [write(frame[i::2], tmp_path / f"{i}.parquet") for i in (0, 1)]
+    problem = from_parquet(files, target="bought", domain="region")
+    assert ax.solve(problem, **TIGHT).objective == pytest.approx(central.objective, abs=1e-10)
+
+
+def test_filters_weights_features_and_combinations(tmp_path: Path) -> None:
+    frame = people()
+    path = write(frame, tmp_path / "a.parquet")
+    young = frame[frame["income"] < 1]
+    problem = from_parquet(
+        path,
+        "bought",
+        ["region", "member"],
+        features=["income", "children"],
+        columns="plain",
+        weight="income",
+        filter=ds.field("income") < 1,
+    )
+    label = "region=" + young["region"] + ", member=" + young["member"].astype(str)
+    whole = ax.LinearDomains(
+        young[["income", "children"]].to_numpy(float),
+        young["bought"].to_numpy(),
+        label.to_numpy(),
+        sample_weight=young["income"].to_numpy(),
+    )
+    assert problem.domain_names.tolist() == whole.domain_names.tolist()
+    np.testing.assert_allclose(problem.sizes, whole.sizes)
+    central, found = (ax.solve(p, **TIGHT) for p in (whole, problem))
+    assert found.objective == pytest.approx(central.objective, abs=1e-10)
+
+
+def test_regression_and_rows_without_a_target(tmp_path: Path) -> None:
+    frame = people()
+    frame["income"] = np.where(np.arange(900) % 10 == 0, np.nan, frame["income"])
+    path = write(frame, tmp_path / "a.parquet")
+    problem = from_parquet(path, "income", "region", ["age", "children"])
+    assert problem.classes is None
+    assert problem.n_rows == 810
+    assert "'income': 90 rows without it, left out" in problem.notes
+    assert ax.solve(problem, gamma=0.1).converged
+
+
+def test_learnt_columns_serve_for_other_rows(tmp_path: Path) -> None:
+    one, two = (write(people(seed=s), tmp_path / f"{s}.parquet") for s in (0, 1))
+    learnt = from_parquet(one, "bought", "region")
+    judged = from_parquet(two, "bought", "region", columns=learnt.columns)
+    w = ax.solve(learnt).w
+    assert judged.feature_names == learnt.feature_names
+    assert judged.losses(w).max() < 1
+
+
+# -- what can go wrong -------------------------------------------------------------------------
+
+
+def test_a_file_that_changes_between_passes_is_named(tmp_path: Path) -> None:
+    path = write(people(), tmp_path / "a.parquet")
+    problem = from_parquet(path, "bought", "region")
+    write(people(seed=1), path)
+    with pytest.raises(InputError, match=r"a\.parquet was changed while it was being read"):
+        ax.solve(problem)
+
+
+def test_a_file_that_goes_away_is_named(tmp_path: Path) -> None:
+    path = write(people(), tmp_path / "a.parquet")
+    problem = from_parquet(path, "bought", "region")
+    path.unlink()
+    with pytest.raises(InputError, match=r"a\.parquet"):
+        ax.solve(problem)
+
+
+def test_a_damaged_row_group_is_named(tmp_path: Path) -> None:
+    frame = people()
+    path = write(frame, tmp_path / "a.parquet", rows=300)
+    data = bytearray(path.read_bytes())
+    second = pq.ParquetFile(path).metadata.row_group(1).column(1)
+    start = second.dictionary_page_offset or second.data_page_offset
+    data[start : start + 200] = b"\xff" * 200
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"a\.parquet, row group 1 cannot be read"):
+        from_parquet(path, "bought", "region")
+
+
+def test_a_gap_in_a_late_row_group_is_named_with_its_column(tmp_path: Path) -> None:
+    frame = people()
+    frame.loc[750, "income"] = np.nan
+    path = write(frame, tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"row group 7: column 'income' has 1 missing .* row 50"):
+        from_parquet(path, "bought", "region", ["income", "children"], columns="plain")
+    frame.loc[750, "income"] = np.inf
+    write(frame, path)
+    with pytest.raises(InputError, match=r"row group 7: column 'income' has infinite values"):
+        from_parquet(path, "bought", "region")
+
+
+def test_files_of_other_columns_are_refused(tmp_path: Path) -> None:
+    write(people(), tmp_path / "a.parquet")
+    other = people()
+    other["income"] = "much"
+    write(other, tmp_path / "b.parquet")
+    with pytest.raises(InputError, match=r"b\.parquet, row group 0"):
+        from_parquet(tmp_path, "bought", "region")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "bougt"}, "has no column 'bougt'; did you mean 'bought'"),
+        ({"domain": "nowhere"}, "has no column 'nowhere'"),
+        ({"columns": "all"}, "columns is 'all'"),
+        ({"columns": "plain"}, "column 'city' holds no numbers"),
+    ],
+)
+def test_bad_arguments_are_refused(tmp_path: Path, options: Any, message: str) -> None:
+    path = write(people(), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=message):
+        from_parquet(path, **{"target": "bought", "domain": "region", **options})
+
+
+def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_text("no")
+    with pytest.raises(InputError, match=r"a\.parquet"):
+        from_parquet(tmp_path / "a.parquet", "bought", "region")
+    with pytest.raises(InputError, match="source cannot be read"):
+        from_parquet(tmp_path / "none.parquet", "bought", "region")
+    with pytest.raises(InputError, match="source is a int"):
+        from_parquet(3, "bought", "region")
