@@ -215,7 +215,8 @@ def test_nobody_holds_a_table_while_models_are_fitted(
         return learn(self, *given)
 
     learn = LinearLearner.part
-    monkeypatch.setattr("anymix.tables.files.read_table", noted)
+    for place in ("files", "spooling"):
+        monkeypatch.setattr(f"anymix.tables.{place}.read_table", noted)
     monkeypatch.setattr("anymix.tables.splits.ROWS_TO_FOLD", 10)
     monkeypatch.setattr(LinearLearner, "part", part)
     more = ("--test", table) if judged == "test" else ()
