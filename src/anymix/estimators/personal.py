@@ -1,7 +1,7 @@
 """Personal models: α_k h + (1 − α_k) h_k, the shared model h mixed with each domain's own h_k.
 
-α_k ∈ [0, 1] is chosen by rows of the domain that neither model has seen: the largest that cannot
-be told from the best, so that few rows stay near the shared model (`anymix.problem.blending`).
+α_k ∈ [0, 1] is the best for rows of the domain that neither model has seen; few rows stay near the
+shared model, for they cannot tell (`anymix.problem.blending`).
 Probabilities are mixed, as in the paper, or predicted values. Rows of an unknown domain, or of
 none, are served by the shared model.
 """
@@ -126,8 +126,9 @@ class Personalized(Mixer):
     local : dict
         Domain → h_k, fitted, of the same kind; a domain without one is served by h alone.
     z : float
-        How many standard errors of a paired difference count as nothing: α_k is the largest that
-        is no farther from the best. 0 takes the best itself.
+        For domains of fewer than thirty rows, how many standard errors of a paired difference
+        count as nothing: α_k is the largest that is no farther from the best. 0 takes the best
+        itself, as larger domains do.
 
     Attributes
     ----------

@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 __all__ = ["FEWEST_ROWS", "Blend", "best_blend", "least_alpha"]
 
 FEWEST_ROWS = 10  # fewer do not tell enough to leave the shared model
+FEW_ROWS = 30  # up to here the shared model gets the benefit of the doubt
 GRID = 400  # points at which the last α that is as good as the best is looked for
 
 
@@ -43,11 +44,12 @@ class Blend(NamedTuple):
 
 
 def best_blend(a: Array, b: Array, kind: str, z: float = 1.0) -> Blend:
-    """The largest α that is as good as the best as far as rows can tell, and beats both models.
+    """The α of least loss; of few rows the largest that they cannot tell from it.
 
-    With α* the minimiser of f: the largest α ≥ α* for which f(α) − f(α*) is at most z standard
-    errors of the paired differences ℓᵢ(α) − ℓᵢ(α*), and f(α) ≤ min(f(0), f(1)). On few rows this
-    is near the shared model, on many it is α*. Below ten rows it is the shared model, α = 1.
+    With α* the minimiser of f: α* itself from thirty rows on. Below that, the largest α ≥ α* for
+    which f(α) − f(α*) is at most z standard errors of the paired differences ℓᵢ(α) − ℓᵢ(α*), and
+    f(α) ≤ min(f(0), f(1)), which is near the shared model. Below ten rows it is the shared model,
+    α = 1.
 
     Parameters
     ----------
@@ -56,7 +58,7 @@ def best_blend(a: Array, b: Array, kind: str, z: float = 1.0) -> Blend:
     kind : str
         "log" or "squared".
     z : float
-        How many standard errors count as nothing; 0 takes α*.
+        How many standard errors count as nothing where rows are few; 0 takes α*.
 
     Returns
     -------
@@ -75,7 +77,8 @@ def best_blend(a: Array, b: Array, kind: str, z: float = 1.0) -> Blend:
     if len(a) < FEWEST_ROWS:
         return Blend(1.0, shared, shared, own)
     least = least_alpha(a, b, kind)
-    alpha = least if z == 0 or least == 1.0 else _shrunk(a, b, kind, z, least, min(shared, own))
+    sure = z == 0 or least == 1.0 or len(a) >= FEW_ROWS
+    alpha = least if sure else _shrunk(a, b, kind, z, least, min(shared, own))
     return Blend(alpha, _value(a, b, kind, alpha), shared, own)
 
 
