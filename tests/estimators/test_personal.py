@@ -67,7 +67,7 @@ def test_the_shrunk_alpha_is_that_of_a_grid(kind: str, seed: int, n: int, z: flo
 
 
 def test_from_thirty_rows_on_alpha_is_the_best_itself() -> None:
-    a, b = pair(0, "log", 30)
+    a, b = np.tile([0.5, 0.6], 15), np.tile([0.9, 0.3], 15)
     least = least_alpha(a, b, "log")
     assert 0 < least < best_blend(a[:29], b[:29], "log").alpha
     assert best_blend(a, b, "log").alpha == least
