@@ -101,15 +101,21 @@ def client_app(
     ...     return [[0.0], [1.0]], ["no", "yes"], ["web", "mail"]
     >>> app = client_app(load)
     """
-    app, loaded = ClientApp(), dict[tuple[int, int], ClientRows]()
+    app, loaded = ClientApp(), dict[str, ClientRows | None]()
 
-    def rows_of(context: Context) -> ClientRows:
-        place = (context.run_id, context.node_id)
-        if place in loaded:
-            return loaded[place]
-        rows = _rows_of_model(load(context), model, loss, intercept, classes)
-        if keep:
-            loaded[place] = rows
+    def rows_of(context: Context) -> ClientRows | None:
+        place = _place(context)
+        if place not in loaded:
+            run = place.partition("/")[0]
+            for old in [p for p in loaded if p.partition("/")[0] != run]:
+                del loaded[old]  # of runs that are over
+            loaded[place] = _rows_of_model(load(context), model, loss, intercept, classes)
+        return loaded[place] if keep else loaded.pop(place)
+
+    def some_rows(context: Context) -> ClientRows:
+        rows = rows_of(context)
+        if rows is None:
+            raise InputError("load", "gave no rows", "only clients that have rows are asked")
         return rows
 
     @app.query()
@@ -117,16 +123,25 @@ def client_app(
         arrays, settings = introduce(rows_of(context), key(context))
         return Message(pack(arrays, settings), reply_to=message)
 
+    @app.query("first")
+    def first(message: Message, context: Context) -> Message:
+        if model is None:
+            raise InputError("model", "is None", "a linear model starts at 0")
+        from anymix.flower.torch_rows import first_weights  # loads PyTorch
+
+        seed = unpack(message.content)[1]["seed"]
+        return Message(pack(first_weights(model, seed), {}), reply_to=message)
+
     @app.train()
     def train(message: Message, context: Context) -> Message:
         arrays, settings = unpack(message.content)
         w = np.concatenate([array.ravel() for array in arrays.values()])
-        reply = answer(rows_of(context), key(context), w, settings)
+        reply = answer(some_rows(context), key(context), w, settings)
         return Message(pack(*reply), reply_to=message)
 
     @app.query("solve")
     def solve(message: Message, context: Context) -> Message:
-        rows = rows_of(context)
+        rows = some_rows(context)
         if not isinstance(rows, LinearRows):
             raise InputError("model", f"is {rows.kind}", "federated_solve is for the linear model")
         question = part_sums.Question.of_arrays(*unpack(message.content))
@@ -141,8 +156,11 @@ def _rows_of_model(
     loss: Any,
     intercept: bool,
     classes: ArrayLike | None,
-) -> ClientRows:
+) -> ClientRows | None:
+    """The rows under the model, None where there are none."""
     X, y, domains = loaded
+    if (X.shape[0] if hasattr(X, "shape") else len(X)) == 0:
+        return None
     if model is None:
         return LinearRows(LinearDomains(X, y, domains, loss, intercept=intercept, classes=classes))
     from anymix.flower.torch_rows import ModuleRows  # loads PyTorch
@@ -150,13 +168,26 @@ def _rows_of_model(
     return ModuleRows(model(), loss, X, y, domains)
 
 
-def introduce(rows: ClientRows, key: str) -> tuple[Arrays, Settings]:
+def _place(context: Context) -> str:
+    """What rows are kept under: the run, the node, and all that `load` can see of them.
+
+    A run id alone is not enough, since grids in one process may share it.
+    """
+    seen = [sorted(dict(c).items()) for c in (context.node_config, context.run_config)]
+    return f"{context.run_id}/{context.node_id}/{seen}"
+
+
+def introduce(rows: ClientRows | None, key: str) -> tuple[Arrays, Settings]:
     """The reply to "who are you": the key, the domains and their rows, the model."""
+    if rows is None:
+        nothing = {"domains": [], "n_parameters": 1, "kind": "no rows", "linear": True}
+        return {"counts": np.zeros(0)}, {"key": key, **nothing}
     settings = {
         "key": key,
         "domains": rows.table.names,
         "n_parameters": rows.n_parameters,
         "kind": rows.kind,
+        "linear": isinstance(rows, LinearRows),
     }
     return {"counts": rows.table.sizes}, settings
 

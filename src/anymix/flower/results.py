@@ -23,6 +23,7 @@ class History(list[Record]):
     - domains; mixture and domain_losses, λ and L_k of the model that the round began with (NaN of
       domains that nobody was asked about); agnostic_loss, their worst mixture in Λ;
     - clients, asked, missing, failures, rejected and clipped, numbers of clients;
+    - dropped, the replies that were not looked at: second ones, and those of nobody asked;
     - seconds, bytes_sent and bytes_received.
     """
 

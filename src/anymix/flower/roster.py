@@ -38,6 +38,8 @@ class Member:
         The length of its model's w.
     kind : str
         What its model is; all clients must have the same.
+    linear : bool
+        Whether it is a linear model of this library, which starts at 0 and has no loss below 0.
     """
 
     key: str
@@ -46,26 +48,34 @@ class Member:
     counts: Array
     n_parameters: int
     kind: str
+    linear: bool = True
 
     @staticmethod
     def of(reply: Message, node_id: int) -> Member:
-        """Read and check the reply of a node to "who are you"; MessageError says what is wrong."""
+        """Read and check the reply of a node to "who are you"; MessageError says what is wrong.
+
+        A client without rows has no domains.
+        """
         if reply.has_error():
             raise MessageError(f"the client failed: {reply.error.reason}")
         arrays, settings = unpack(reply.content)
         key, names, kind = (settings.get(k) for k in ("key", "domains", "kind"))
-        counts, d = arrays.get("counts"), settings.get("n_parameters")
+        counts, d, linear = (
+            arrays.get("counts"),
+            settings.get("n_parameters"),
+            settings.get("linear"),
+        )
         if not (isinstance(key, str) and isinstance(names, list) and isinstance(kind, str)):
             raise MessageError(f"key, domains and kind are {key!r}, {names!r} and {kind!r}")
-        if not (isinstance(d, int) and d >= 1):
-            raise MessageError(f"n_parameters is {d!r}")
+        if not (isinstance(d, int) and d >= 1 and isinstance(linear, bool)):
+            raise MessageError(f"n_parameters and linear are {d!r} and {linear!r}")
         strange = not all(isinstance(name, str) for name in names)
-        if not names or strange or len(set(names)) != len(names):
+        if strange or len(set(names)) != len(names):
             raise MessageError(f"domains is {names!r}")
         good = counts is not None and counts.dtype == np.float64 and counts.shape == (len(names),)
         if counts is None or not good or not np.all((counts > 0) & (counts < np.inf)):
             raise MessageError(f"counts is {counts!r} for the domains {names}")
-        return Member(key, node_id, tuple(names), counts, d, kind)
+        return Member(key, node_id, tuple(names), counts, d, kind, linear)
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,32 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from anymix.errors import InputError
 from anymix.flower.client_rows import Array, DomainTable, Indices, Shares
 
-__all__ = ["ModuleRows"]
+__all__ = ["ModuleRows", "first_weights"]
+
+
+def first_weights(model: Callable[[], nn.Module], seed: int) -> dict[str, NDArray[Any]]:
+    """The parameters of a new module, the same on every machine for the same seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        parameters = model().named_parameters()
+        return {name: p.detach().cpu().numpy().copy() for name, p in parameters}
+
+
+def _refuse_running_means(module: nn.Module) -> None:
+    for name, part in module.named_modules():
+        if isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats:
+            raise InputError(
+                "model",
+                f"has running means in {name!r}, {part}",
+                "take GroupNorm or LayerNorm, or track_running_stats=False",
+            )
 
 
 class ModuleRows:
     """ℓ_i(w) = loss(module(x_i), y_i); w is all parameters of the module, one after the other.
 
-    Buffers (running means of batch norm) stay with the client.
+    Batch norm with running means is refused: they are no parameters, so they would stay with each
+    client, and the server would get a model without them.
 
     Parameters
     ----------
@@ -45,6 +64,7 @@ class ModuleRows:
         domains: Any,
         chunk: int = 4096,
     ) -> None:
+        _refuse_running_means(module)
         self.module, self.chunk = module, chunk
         self.loss = nn.CrossEntropyLoss(reduction="none") if loss is None else loss
         self.X, self.y = _tensor(X), _tensor(y)

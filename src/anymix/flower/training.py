@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from flwr.app import RecordDict
@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 __all__ = ["TrainingRound"]
 
 log = logging.getLogger("anymix.flower")
+
+ABSURD = 1e100  # no mean loss of rows is as large
 
 
 class TrainingRound:
@@ -51,8 +53,8 @@ class TrainingRound:
         The masses asked for: rows times weights.
     replies : Round
         The messages and what came of them.
-    someone_left : bool
-        Whether a client that was asked is no longer on the grid.
+    left : list of str
+        Clients that were asked and are no longer on the grid.
     clipped : set of str
         Whose contribution was cut to the limits.
     """
@@ -68,7 +70,8 @@ class TrainingRound:
         started: float,
     ) -> None:
         self.number, self.roster, self.started = number, roster, started
-        self.someone_left = False
+        self.left: list[str] = []
+        self._enough_since = float("inf")
         self.clipped: set[str] = set()
         self.A, self.B = a * roster.counts, b * roster.counts
         self._asked = (self.A > 0) | (self.B > 0)  # (clients, p)
@@ -89,8 +92,14 @@ class TrainingRound:
                 contents[same] = with_vector(content, "weights", own)
             shapes = {"update": (D,), "sums": (2 * len(place),)}
             counts = (self._asked[i] * self.roster.counts[i])[place]
-            questions[key] = Question(contents[same], shapes, _same_counts(counts))
+            check = _check(counts, self.B[i][place], self.roster.members[i].linear)
+            questions[key] = Question(contents[same], shapes, check)
         return questions
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether enough have answered, so that the others are late rather than missing."""
+        return self._enough_since < float("inf")
 
     @property
     def here(self) -> NDArray[np.bool_]:
@@ -99,28 +108,52 @@ class TrainingRound:
 
     # -- asking --------------------------------------------------------------------------------
 
-    def ask(self, grid: Grid, timeout: float, patience: Patience, aggregation: Aggregation) -> None:
-        """Ask the clients; with "wait", those that fail or are silent again until the deadline."""
+    def ask(
+        self,
+        grid: Grid,
+        timeout: float,
+        patience: Patience,
+        aggregation: Aggregation,
+        failures: Mapping[str, int],
+    ) -> None:
+        """Ask the clients; with "wait", those that fail or are silent again until the deadline.
+
+        `failures` counts how often each has failed before: who does so too often is not asked
+        again. When enough have answered, the others get a little more time.
+        """
+
+        def enough(replies: Round) -> bool:
+            if not self.has_enough and aggregation.enough(self.A, self.B, self.here):
+                self._enough_since = time.monotonic()
+            return time.monotonic() >= self._enough_since + patience.grace
 
         def again(replies: Round) -> list[str]:
             late = [key for key in replies.unanswered if key not in replies.rejected]
+            tries = {key: replies.errors[key] + failures.get(key, 0) for key in late}
+            late = [key for key in late if tries[key] < patience.max_failures]
             over = time.monotonic() - self.started >= patience.deadline
-            if patience.on_missing != "wait" or not late or over:
+            if patience.on_missing != "wait" or over or self.has_enough:
                 return []
-            if aggregation.enough(self.A, self.B, self.here):
-                return []
-            if {replies.nodes[key] for key in late} - set(grid.get_node_ids()):
-                self.someone_left = True  # who is gone cannot answer any more
-                return []
-            time.sleep(0.05)
-            return late
+            left = {replies.nodes[key] for key in late} - set(grid.get_node_ids())
+            self.left = sorted(key for key in late if replies.nodes[key] in left)
+            return [] if left else late
 
-        self.replies.ask(grid, timeout, again)
+        self.replies.ask(grid, timeout, again, enough)
 
-    def go_on_without(self, patience: Patience) -> None:
-        """Whether a round without enough answers is skipped, or the end: MissingClientsError."""
+    def must_begin_again(self, patience: Patience) -> bool:
+        """Whether a client left in the middle of the round, which begins anew when it is back."""
+        again = bool(self.left) and patience.on_missing == "wait" and not self.replies.rejected
+        if again:
+            log.warning("round %d: the clients %s have left", self.number, self.left)
+        return again
+
+    def go_on_without(self, patience: Patience, excluded: Mapping[str, str]) -> None:
+        """Whether a round without enough answers is skipped, or the end: MissingClientsError.
+
+        The others can go on, in the next round, without who has just been left out.
+        """
         replies = self.replies
-        others_can_go_on = bool(replies.rejected) or self.someone_left  # in the next round
+        others_can_go_on = bool(self.left) or any(key in excluded for key in replies.questions)
         if patience.on_missing == "skip" or (patience.on_missing == "wait" and others_can_go_on):
             return
         raise MissingClientsError(
@@ -175,19 +208,24 @@ class TrainingRound:
             "failures": len(replies.failed),
             "rejected": len(replies.rejected),
             "clipped": len(self.clipped),
+            "dropped": replies.dropped,
             "seconds": time.monotonic() - self.started,
             "bytes_sent": replies.sent,
             "bytes_received": replies.received,
         }
 
 
-def _same_counts(counts: Array) -> Callable[[Answer], str | None]:
-    """The client must count the rows that it described itself with."""
+def _check(counts: Array, B: Array, linear: bool) -> Callable[[Answer], str | None]:
+    """The client must count the rows that it described itself with, and have believable losses."""
 
     def check(answer: Answer) -> str | None:
-        found = answer["sums"][len(counts) :]
-        if np.array_equal(found, counts):
-            return None
-        return f"its counts are {found}, and it should have {counts} rows to answer for"
+        losses, found = np.split(answer["sums"], [len(counts)])
+        if not np.array_equal(found, counts):
+            return f"its counts are {found}, and it should have {counts} rows to answer for"
+        if linear and np.any(losses < 0):
+            return f"its losses {losses} are negative"
+        if np.any(np.abs(losses) > ABSURD * B):
+            return f"its losses {losses} are absurd"
+        return None
 
     return check

@@ -1,0 +1,242 @@
+"""One run of training: the clients, both players, and what has happened, round by round.
+
+`AgnosticStrategy` is the settings; this is what moves.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+from flwr.app import ArrayRecord
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from anymix.errors import InputError
+from anymix.flower.checkpoint import Checkpoint
+from anymix.flower.members import Members, MissingClientsError
+from anymix.flower.model_arrays import ModelArrays, first_arrays
+from anymix.flower.results import AgnosticResult, History, metrics
+from anymix.flower.roster import Roster
+from anymix.flower.sampling import row_weights
+from anymix.flower.training import TrainingRound
+from anymix.flower.wire import pack_record
+from anymix.mixtures import Adversary
+from anymix.mixtures.penalties import penalty_on_mixtures
+from anymix.solvers.players import Players
+
+if TYPE_CHECKING:
+    from anymix.flower.strategy import AgnosticStrategy
+
+Array = NDArray[np.float64]
+
+__all__ = ["TrainingRun"]
+
+log = logging.getLogger("anymix.flower")
+
+DIVERGED = 1e3  # a loss so many times that of the start is no accident of a batch
+
+
+class TrainingRun:
+    """A run from its first round, or from where its checkpoint left it.
+
+    Parameters
+    ----------
+    strategy : AgnosticStrategy
+        The settings.
+    grid : flwr.serverapp.Grid
+        Where the clients are.
+    initial_arrays : ArrayRecord, optional
+        The start of the model; None is 0 for a linear model, and a module's own first weights.
+
+    Attributes
+    ----------
+    number : int
+        The last round that is over.
+    now : TrainingRound
+        The round that is going on.
+    """
+
+    def __init__(
+        self, strategy: AgnosticStrategy, grid: Grid, initial_arrays: ArrayRecord | None
+    ) -> None:
+        self.strategy, self.grid, patience = strategy, grid, strategy.patience
+        self.members = Members(grid, strategy.domains, strategy.limits, patience.introduction)
+        self.history, self.number = History(), 0
+        self._file = None if strategy.checkpoint is None else Checkpoint(strategy.checkpoint)
+        saved = None if self._file is None else self._file.load(strategy.settings)
+        if saved is not None:
+            self.number, self.history = saved.round, saved.history
+            self.members.domains = saved.domains
+            self.members.failures, self.members.excluded = saved.failures, saved.excluded
+        roster = self.members.gather(patience.min_clients, patience.deadline)
+        if initial_arrays is None and saved is not None:
+            initial_arrays = saved.arrays
+        if initial_arrays is None:
+            initial_arrays = first_arrays(grid, roster, strategy.seed, patience.introduction)
+        self.arrays = ModelArrays(initial_arrays, roster.members[0].n_parameters)
+        self.players = Players(
+            self.arrays.w,
+            self._opponent(roster),
+            strategy.server_optimizer,
+            strategy.step_w,
+            strategy.step_mixture,
+            strategy.w_radius,
+        )
+        if saved is not None:
+            saved.check_size(self.arrays.w.size)
+            self.players.load_state_dict(saved.players)
+
+    def _opponent(self, roster: Roster) -> Adversary:
+        """λ, which moves only there."""
+        strategy = self.strategy
+        return Adversary(
+            roster.mixture_set(strategy.mixtures),
+            step=1.0,
+            kind=strategy.adversary,
+            optimistic=strategy.optimistic,
+            penalty=penalty_on_mixtures(strategy.mu, roster.sizes, None),
+        )
+
+    @property
+    def model(self) -> ArrayRecord:
+        """The model as it is now."""
+        return self.arrays.record(self.players.w)
+
+    # -- one round -----------------------------------------------------------------------------
+
+    def plan(self, number: int, arrays: ArrayRecord) -> None:
+        """Who is asked about which rows in this round."""
+        started, strategy, w = time.monotonic(), self.strategy, self.players.w
+        roster = self._who_is_there(number)
+        settings = {
+            "seed": int(strategy.seed),
+            "round": number,
+            "batch_size": getattr(strategy.sampler, "batch_size", 0),
+            "local_steps": strategy.local_steps,
+            "step": strategy.step_w(self.players.t + 1),
+            "gamma": float(strategy.gamma),
+        }
+        a, b = self._row_weights(roster, number)
+        content = pack_record(arrays, settings)
+        self.now = TrainingRound(number, roster, a, b, content, len(w), started)
+
+    def _who_is_there(self, number: int) -> Roster:
+        """The clients of this round, when those that have left are back; or MissingClientsError.
+
+        With on_missing="skip" the round is of those who are there.
+        """
+        patience, members = self.strategy.patience, self.members
+
+        def enough(roster: Roster) -> bool:
+            gone = members.absent(roster)
+            if not gone or patience.on_missing == "skip":
+                return not roster.empty_domains
+            whole = Roster.of([*roster.members, *gone], members.domains)
+            here = np.isin(whole.keys, roster.keys)
+            return self.strategy.aggregation.enough(whole.counts, whole.counts, here)
+
+        roster = members.wait(enough, patience.deadline if patience.on_missing == "wait" else 0.0)
+        gone = sorted(member.key for member in members.absent(roster))
+        if gone:
+            log.warning("round %d is without the clients %s, which have left", number, gone)
+        if not enough(roster) and patience.on_missing != "skip":
+            raise MissingClientsError(
+                f"round {number} cannot begin: the clients {gone} have left and did not come back "
+                f"in {patience.deadline if patience.on_missing == 'wait' else 0.0:g} s, nobody has "
+                f"rows of {roster.empty_domains}; left out: {members.excluded}"
+            )
+        return roster
+
+    def _row_weights(self, roster: Roster, number: int) -> tuple[Array, Array]:
+        """How much the rows of every client count, (clients, p); 0 where a domain has nobody."""
+        if roster.empty_domains:
+            return np.zeros_like(roster.counts), np.zeros_like(roster.counts)
+        strategy, mixture = self.strategy, self.players.adversary.mixture
+        seed = [strategy.seed, number]
+        n = strategy.clients_per_round
+        return row_weights(roster.counts, mixture, strategy.sampler, n, seed)
+
+    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is found, and told
+    def advance(self) -> None:
+        """Add the answers up and step; no step where answers are missing."""
+        strategy, now, players = self.strategy, self.now, self.players
+        self._note_failures()
+        now.check_not_blown_up(players.w)
+        given = now.contributions(strategy.limits, strategy.local_steps)
+        sums = strategy.aggregation.add_up(given, now.A, now.B, players.t + 1)
+        mixture, losses, worst = players.adversary.mixture, np.full(now.A.shape[1], np.nan), np.nan
+        if sums is None:
+            now.go_on_without(strategy.patience, self.members.excluded)
+        else:
+            losses = np.where(now.B.sum(axis=0) > 0, sums[1], np.nan)
+            self._check_losses(losses)
+            players.step(*sums)
+            if not np.isfinite(players.w).all():
+                raise _too_long(f"took w beyond all numbers in round {now.number}")
+        if np.all(np.isfinite(losses)):
+            worst = float(players.adversary.mixtures.maximize(losses) @ losses)
+        self.number = now.number
+        self.history.append(now.record(mixture, losses, worst, skipped=sums is None))
+
+    def _note_failures(self) -> None:
+        replies = self.now.replies
+        for key, why in replies.rejected.items():
+            self.members.exclude(key, why)
+        silent = () if self.now.has_enough else replies.missing  # who is only late has not failed
+        failed = dict.fromkeys(silent, 1) | {k: replies.errors[k] for k in replies.failed}
+        self.members.note(replies.answers, failed, self.strategy.patience.max_failures)
+
+    def _check_losses(self, losses: Array) -> None:
+        """A run whose losses have grown a thousandfold has diverged, and ends here."""
+        seen = losses[np.isfinite(losses)]
+        first = next((r for r in self.history if not r["skipped"]), None)
+        if first is None or not seen.size:
+            return
+        start = np.nanmax(np.abs(first["domain_losses"]), initial=1e-6)
+        if seen.max() > DIVERGED * start:
+            name = self.now.roster.domains[int(np.nanargmax(losses))]
+            raise _too_long(
+                f"makes the run diverge: the loss of domain {name!r} is {seen.max():.3g} in round "
+                f"{self.now.number}, and was {start:.3g} at the start"
+            )
+
+    # -- its end -------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Write the checkpoint, if there is one."""
+        if self._file is not None:
+            members, strategy = self.members, self.strategy
+            rest = {
+                "domains": members.domains,
+                "failures": members.failures,
+                "excluded": members.excluded,
+                "settings": strategy.settings,
+                "form": self.arrays.form,
+            }
+            self._file.save(self.number, self.players.state_dict(), rest, self.history)
+
+    def finish(self, result: AgnosticResult) -> AgnosticResult:
+        """Put what came out into the result."""
+        players, members = self.players, self.members
+        result.w, result.w_average = players.w.copy(), players.w_average
+        result.arrays = self.arrays.record(result.w)
+        result.average_arrays = self.arrays.record(result.w_average)
+        result.mixture = players.adversary.mixture
+        result.mixture_average = players.adversary.average
+        result.domains, result.excluded = members.domains or (), dict(members.excluded)
+        result.history = self.history
+        result.train_metrics_clientapp = {r["round"]: metrics(r) for r in self.history}
+        result.epsilon = self.strategy.aggregation.price(players.t)
+        return result
+
+
+def _too_long(found: str) -> InputError:
+    return InputError(
+        "step_w",
+        found,
+        "make step_w shorter (a tenth of it, say), or give limits=Limits(loss=..., update=...) if "
+        "a client may send anything",
+    )
