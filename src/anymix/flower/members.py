@@ -265,7 +265,7 @@ class Members:
         who = self._identities() if self.limits.authenticated else {}
         for node_id, member in found.items():
             key, identity = member.key, who.get(node_id, node_id)
-            if usual is not None and _kind_of(member) != usual:
+            if usual is not None and member.domains and _kind_of(member) != usual:
                 self._refuse(node_id, f"client {key!r} has {member.kind}, most have {usual}")
             elif key in kept:
                 self._refuse(node_id, f"client {key!r} is there twice")
@@ -281,7 +281,7 @@ class Members:
         """The kind of model of most clients; None where there is none."""
         if self._kind is not None:
             return self._kind
-        kinds = Counter(map(_kind_of, members))
+        kinds = Counter(_kind_of(member) for member in members if member.domains)
         (kind, n), *_ = kinds.most_common(1) or [(None, 0)]
         return kind if 2 * n > kinds.total() else None
 
