@@ -95,6 +95,7 @@ class Members:
         self._nodes: set[int] = set()
         self._banned: set[int] = set()  # nodes of the excluded, which may come with another key
         self._post = Post(grid)
+        self._told: set[tuple[int, str]] = set()
         self._roster: Roster | None = None
 
     # -- who is there --------------------------------------------------------------------------
@@ -307,7 +308,9 @@ class Members:
         return None
 
     def _refuse(self, node_id: int, why: str) -> None:
-        log.warning("node %d is left out: %s", node_id, why)
+        if (node_id, why) not in self._told:
+            self._told.add((node_id, why))
+            log.warning("node %d is left out: %s", node_id, why)
         self.refused[node_id] = why
 
     # -- who may stay --------------------------------------------------------------------------
