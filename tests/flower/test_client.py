@@ -184,7 +184,7 @@ def test_keys_of_the_users_own() -> None:
     assert [m.key for m in strategy._run.now.roster.members] == [f"site {i}" for i in range(5)]
 
 
-@pytest.mark.parametrize(("keep", "loads"), [(True, 2), (False, 8)])
+@pytest.mark.parametrize(("keep", "loads"), [(True, 2), (False, 12)])
 def test_rows_are_loaded_once_if_kept(keep: bool, loads: int) -> None:
     count = 0
 

@@ -45,6 +45,10 @@ class Saved:
         What is known of the clients.
     history : History
         A record of every round.
+    extra : dict
+        Arrays besides the players: of the rule for the steps, of the best model, of coordinates.
+    best : dict
+        About the best model.
     """
 
     round: int
@@ -54,6 +58,8 @@ class Saved:
     failures: dict[str, int]
     excluded: dict[str, str]
     history: History
+    extra: dict[str, Any]
+    best: dict[str, Any]
 
     def check_size(self, n_parameters: int) -> None:
         """The clients must have the model of the checkpoint."""
@@ -77,8 +83,9 @@ class Checkpoint:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Checkpoint(f"{folder}/new/run.npz")
     ...     about = {"domains": ["a"], "failures": {}, "excluded": {}, "settings": "seed=0"}
-    ...     form = [["w", [2], "float64"]]
-    ...     file.save(1, {"w": np.ones(2)}, {**about, "form": form}, [{"round": 1}])
+    ...     about |= {"form": [["w", [2], "float64"]], "best": {}}
+    ...     state = {"w": np.ones(2), "extra": {"t": 1}}
+    ...     file.save(1, state, about, [{"round": 1}])
     ...     saved = file.load("seed=0")
     >>> saved.round, saved.players["w"].tolist(), saved.history
     (1, [1.0, 1.0], [{'round': 1}])
@@ -153,10 +160,13 @@ class Checkpoint:
                 f"is of a run with {rest['settings']}, this one has {settings}",
                 "give the same settings or another file",
             )
+        players = nested(arrays)
         form = {name: np.zeros(shape, dtype) for name, shape, dtype in rest["form"]}
         return Saved(
             round=rest["round"],
-            players=nested(arrays),
+            extra=players.pop("extra"),
+            players=players,
+            best=rest["best"],
             arrays=record_of(form),
             domains=tuple(rest["domains"]),
             failures=rest["failures"],

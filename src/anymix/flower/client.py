@@ -13,7 +13,6 @@ the way.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +22,13 @@ from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
+from anymix.flower.client_data import ClientData, Load, number_of
 from anymix.flower.client_rows import ClientRows, LinearRows
 from anymix.flower.wire import Arrays, Settings, pack, unpack
 from anymix.problem import part_sums
-from anymix.problem.linear import LinearDomains
 
 if TYPE_CHECKING:
     import torch
-
-Load = Callable[[Context], tuple[Any, Any, Any]]
 
 __all__ = ["answer", "client_app", "introduce", "node_key"]
 
@@ -101,27 +98,14 @@ def client_app(
     ...     return [[0.0], [1.0]], ["no", "yes"], ["web", "mail"]
     >>> app = client_app(load)
     """
-    app, loaded = ClientApp(), dict[str, ClientRows | None]()
-
-    def rows_of(context: Context) -> ClientRows | None:
-        place = _place(context)
-        if place not in loaded:
-            run = place.partition("/")[0]
-            for old in [p for p in loaded if p.partition("/")[0] != run]:
-                del loaded[old]  # of runs that are over
-            loaded[place] = _rows_of_model(load(context), model, loss, intercept, classes)
-        return loaded[place] if keep else loaded.pop(place)
-
-    def some_rows(context: Context) -> ClientRows:
-        rows = rows_of(context)
-        if rows is None:
-            raise InputError("load", "gave no rows", "only clients that have rows are asked")
-        return rows
+    app = ClientApp()
+    rows_of = ClientData(load, model, loss, intercept, classes, key, keep)
 
     @app.query()
     def who(message: Message, context: Context) -> Message:
-        arrays, settings = introduce(rows_of(context), key(context))
-        return Message(pack(arrays, settings), reply_to=message)
+        settings = unpack(message.content)[1]
+        reply = introduce(rows_of(context, settings).train, key(context))
+        return Message(pack(*reply), reply_to=message)
 
     @app.query("first")
     def first(message: Message, context: Context) -> Message:
@@ -132,62 +116,61 @@ def client_app(
         seed = unpack(message.content)[1]["seed"]
         return Message(pack(first_weights(model, seed), {}), reply_to=message)
 
+    @app.query("moments")
+    def second(message: Message, context: Context) -> Message:
+        rows = rows_of(context, unpack(message.content)[1]).linear
+        return Message(pack({"moments": rows.moments()}, {}), reply_to=message)
+
     @app.train()
     def train(message: Message, context: Context) -> Message:
         arrays, settings = unpack(message.content)
-        w = np.concatenate([array.ravel() for array in arrays.values()])
-        reply = answer(some_rows(context), key(context), w, settings)
+        rows = rows_of(context, settings).some
+        reply = answer(rows, key(context), _vector(arrays), settings)
         return Message(pack(*reply), reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message: Message, context: Context) -> Message:
+        arrays, settings = unpack(message.content)
+        kept = rows_of(context, settings)
+        sums = judge(kept.some, kept.held if settings["held"] else kept.some, _vector(arrays))
+        return Message(pack({}, {"sums": sums}), reply_to=message)
 
     @app.query("solve")
     def solve(message: Message, context: Context) -> Message:
-        rows = some_rows(context)
-        if not isinstance(rows, LinearRows):
-            raise InputError("model", f"is {rows.kind}", "federated_solve is for the linear model")
+        rows = rows_of(context, {}).linear
         question = part_sums.Question.of_arrays(*unpack(message.content))
         return Message(pack(part_sums.answer(rows.problem, question), {}), reply_to=message)
 
     return app
 
 
-def _rows_of_model(
-    loaded: tuple[Any, Any, Any],
-    model: Callable[[], torch.nn.Module] | None,
-    loss: Any,
-    intercept: bool,
-    classes: ArrayLike | None,
-) -> ClientRows | None:
-    """The rows under the model, None where there are none."""
-    X, y, domains = loaded
-    if (X.shape[0] if hasattr(X, "shape") else len(X)) == 0:
-        return None
-    if model is None:
-        return LinearRows(LinearDomains(X, y, domains, loss, intercept=intercept, classes=classes))
-    from anymix.flower.torch_rows import ModuleRows  # loads PyTorch
-
-    return ModuleRows(model(), loss, X, y, domains)
+def _vector(arrays: Arrays) -> NDArray[Any]:
+    """The arrays of a model as one vector."""
+    return np.concatenate([array.ravel() for array in arrays.values()])
 
 
-def _place(context: Context) -> str:
-    """What rows are kept under: the run, the node, and all that `load` can see of them.
-
-    A run id alone is not enough, since grids in one process may share it.
-    """
-    seen = [sorted(dict(c).items()) for c in (context.node_config, context.run_config)]
-    return f"{context.run_id}/{context.node_id}/{seen}"
+def judge(rows: ClientRows, held: ClientRows | None, w: NDArray[Any]) -> NDArray[np.float64]:
+    """The sums of the losses and of the rows of each domain of `rows`, over the rows `held`."""
+    p, sums = len(rows.table.names), dict.fromkeys(rows.table.names, (0.0, 0.0))
+    if held is not None:
+        table = held.table
+        every = table.draw(np.ones(len(table.names), dtype=bool), 0, [0])[1]
+        losses = every.sums(held.losses(w), len(table.names))
+        sums |= dict(zip(table.names, zip(losses, table.sizes, strict=True), strict=True))
+    return np.array([sums[name] for name in rows.table.names]).reshape(p, 2).T.ravel()
 
 
 def introduce(rows: ClientRows | None, key: str) -> tuple[Arrays, Settings]:
     """The reply to "who are you": the key, the domains and their rows, the model."""
     if rows is None:
-        nothing = {"domains": [], "n_parameters": 1, "kind": "no rows", "linear": True}
+        nothing = {"domains": [], "n_parameters": 1, "kind": "no rows", "n_scores": 1}
         return {"counts": np.zeros(0)}, {"key": key, **nothing}
     settings = {
         "key": key,
         "domains": rows.table.names,
         "n_parameters": rows.n_parameters,
         "kind": rows.kind,
-        "linear": isinstance(rows, LinearRows),
+        "n_scores": rows.problem.n_scores if isinstance(rows, LinearRows) else 0,
     }
     return {"counts": rows.table.sizes}, settings
 
@@ -236,8 +219,3 @@ def answer(
             w = start - (settings["step"] / mass) * update
     sums = np.concatenate([losses, asked * m])
     return {"update": update.astype(start.dtype, copy=False)}, {"sums": sums}
-
-
-def number_of(key: str) -> int:
-    """A number for the key, the same on every machine (Python's own hash is not)."""
-    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")

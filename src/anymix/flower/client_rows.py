@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import SquaredError
@@ -89,6 +90,10 @@ class ClientRows(Protocol):
         """Σ_i c_i ∇ℓ_i(w), c_i = Σ_k a_k S_ik, and the ℓ_i(w) of the rows; None is all of them."""
         ...
 
+    def losses(self, w: NDArray[Any]) -> Array:
+        """The ℓ_i(w) of all rows."""
+        ...
+
 
 class LinearRows:
     """The rows of a client, to be fitted by a linear model."""
@@ -117,3 +122,17 @@ class LinearRows:
         value, slope = part.loss.derivatives(part.scores(part._check_w(w)), part.y, 1)
         c = shares.row_weights(a, len(value))
         return part.pull_back(slope * (c if slope.ndim == 1 else c[:, None])), value
+
+    def losses(self, w: NDArray[Any]) -> Array:
+        """The ℓ_i(w) of all rows."""
+        part = self.problem
+        value: Array = part.loss.derivatives(part.scores(part._check_w(w)), part.y, 0)[0]
+        return value
+
+    def moments(self) -> Array:
+        """Σ 1, Σ x_j and Σ x_j² of all columns, that of the intercept last, (3, columns)."""
+        X, ones = self.problem.X, np.ones(int(self.problem.intercept))
+        n, squares = float(X.shape[0]), X.multiply(X) if sparse.issparse(X) else X * X
+        sums = np.asarray(X.sum(axis=0)).ravel(), np.asarray(squares.sum(axis=0)).ravel()
+        columns = [np.concatenate([column, n * ones]) for column in (np.full(X.shape[1], n), *sums)]
+        return np.array(columns)

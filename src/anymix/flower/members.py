@@ -22,9 +22,9 @@ from anymix.errors import InputError
 from anymix.flower.policy import Limits
 from anymix.flower.post import Post
 from anymix.flower.roster import Member, Roster
-from anymix.flower.wire import WHO, MessageError, is_unavailable, pack
+from anymix.flower.wire import WHO, MessageError, Settings, is_unavailable, pack
 
-Kind = tuple[str, int, bool]
+Kind = tuple[str, int, int]
 
 __all__ = ["Members", "MissingClientsError"]
 
@@ -60,6 +60,8 @@ class Members:
         What a client may claim of itself.
     introduction : float
         Seconds that new clients get to say who they are.
+    settings : dict, optional
+        What they are told when they are asked.
 
     Attributes
     ----------
@@ -79,8 +81,9 @@ class Members:
         domains: Sequence[str] | None = None,
         limits: Limits | None = None,
         introduction: float = 30.0,
+        settings: Settings | None = None,
     ) -> None:
-        self.grid, self.introduction = grid, introduction
+        self.grid, self.introduction, self.settings = grid, introduction, settings or {}
         self.limits = Limits() if limits is None else limits
         self.domains = None if domains is None else tuple(map(str, domains))
         self.failures: dict[str, int] = {}
@@ -234,7 +237,8 @@ class Members:
         if ask:
             self.refused = {}
             self._post.waiting = {m: i for m, i in self._post.waiting.items() if i in unheard}
-            self._post.send(Message(pack({}, {}), i, WHO) for i in sorted(unheard))
+            content = pack({}, self.settings)
+            self._post.send(Message(content, i, WHO) for i in sorted(unheard))
 
         def hear(node_id: int, reply: Message) -> None:
             unheard.discard(node_id)
@@ -338,7 +342,7 @@ class Members:
 
 
 def _kind_of(member: Member) -> Kind:
-    return member.kind, member.n_parameters, member.linear
+    return member.kind, member.n_parameters, member.n_scores
 
 
 def _few(names: Sequence[str]) -> list[str]:

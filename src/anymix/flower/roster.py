@@ -38,8 +38,9 @@ class Member:
         The length of its model's w.
     kind : str
         What its model is; all clients must have the same.
-    linear : bool
-        Whether it is a linear model of this library, which starts at 0 and has no loss below 0.
+    n_scores : int
+        Of a linear model of this library, which starts at 0 and has no loss below 0, in how many
+        blocks w comes; 0 of any other model.
     """
 
     key: str
@@ -48,7 +49,12 @@ class Member:
     counts: Array
     n_parameters: int
     kind: str
-    linear: bool = True
+    n_scores: int = 1
+
+    @property
+    def linear(self) -> bool:
+        """Whether it is a linear model of this library."""
+        return self.n_scores > 0
 
     @staticmethod
     def of(reply: Message, node_id: int) -> Member:
@@ -60,22 +66,21 @@ class Member:
             raise MessageError(f"the client failed: {reply.error.reason}")
         arrays, settings = unpack(reply.content)
         key, names, kind = (settings.get(k) for k in ("key", "domains", "kind"))
-        counts, d, linear = (
-            arrays.get("counts"),
-            settings.get("n_parameters"),
-            settings.get("linear"),
-        )
+        counts, d = arrays.get("counts"), settings.get("n_parameters")
+        blocks = settings.get("n_scores")
         if not (isinstance(key, str) and isinstance(names, list) and isinstance(kind, str)):
             raise MessageError(f"key, domains and kind are {key!r}, {names!r} and {kind!r}")
-        if not (isinstance(d, int) and d >= 1 and isinstance(linear, bool)):
-            raise MessageError(f"n_parameters and linear are {d!r} and {linear!r}")
+        if not (isinstance(d, int) and d >= 1):
+            raise MessageError(f"n_parameters is {d!r}")
+        if not (isinstance(blocks, int) and blocks >= 0) or (blocks and d % blocks):
+            raise MessageError(f"n_scores is {blocks!r} for {d} parameters")
         strange = not all(isinstance(name, str) for name in names)
         if strange or len(set(names)) != len(names):
             raise MessageError(f"domains is {names!r}")
         good = counts is not None and counts.dtype == np.float64 and counts.shape == (len(names),)
         if counts is None or not good or not np.all((counts > 0) & (counts < np.inf)):
             raise MessageError(f"counts is {counts!r} for the domains {names}")
-        return Member(key, node_id, tuple(names), counts, d, kind, linear)
+        return Member(key, node_id, tuple(names), counts, d, kind, blocks)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from anymix.flower.policy import Limits, Patience, count
 from anymix.flower.results import AgnosticResult, metrics
 from anymix.flower.training_run import TrainingRun
 from anymix.mixtures import MixtureSet
-from anymix.solvers.optimizers import SGD, Optimizer
+from anymix.solvers.optimizers import Optimizer
 from anymix.solvers.samplers import FullBatch, ModelSampler, PerDomain, Weighted
 from anymix.solvers.steps import Schedule, as_function
 
@@ -51,8 +51,9 @@ class AgnosticStrategy(Strategy):
     ----------
     mixtures : MixtureSet or function, optional
         Λ; a function makes it from the sizes m_k; None is the simplex.
-    step_w, step_mixture : float or function
-        γ_w and γ_λ, numbers or functions of the step t = 1, 2, …
+    step_w, step_mixture : float or function, optional
+        γ_w and γ_λ, numbers or functions of the step t = 1, 2, … None needs none: see `Untuned`. A
+        linear model is then trained in units of its columns' spread, which up to 100 clients tell.
     sampler : FullBatch, PerDomain or Weighted, optional
         FullBatch (default): a client looks at all its rows; PerDomain(b) and Weighted(b): at b of
         each domain it is asked about. Weighted draws domains by λ, and then clients.
@@ -61,7 +62,7 @@ class AgnosticStrategy(Strategy):
     local_steps : int
         Gradient steps of a client before it replies.
     server_optimizer : Optimizer, optional
-        The rule for w: SGD (default), Momentum, Adagrad, Adam.
+        The rule for w, given step_w: SGD (default), Momentum, Adagrad, Adam.
     optimistic : bool
         Optimistic Stochastic-AFL, whose last iterate converges.
     adversary : {"euclidean", "entropic"}
@@ -76,6 +77,16 @@ class AgnosticStrategy(Strategy):
         What to do about clients that do not answer.
     limits : Limits, optional
         What a client may claim at most.
+    output : {"best", "last", "average"}
+        Which model is the result. "best": that of the least worst-domain loss, on the rows held out
+        if there are any, of the models judged on the way, the last one and the average.
+    hold_out : float
+        The part of its rows, of each domain, that a client keeps out of training to judge models
+        by; which rows these are is fixed by the seed and its key.
+    evaluate_every : int
+        With hold_out, so many rounds lie between two models that are judged.
+    stop_after : int, optional
+        With hold_out, stop when so many models in a row were no better than the best; None goes on.
     domains : sequence of str, optional
         The names, in the order of Λ; None takes those that the first clients have, sorted.
     checkpoint : path-like, optional
@@ -97,8 +108,8 @@ class AgnosticStrategy(Strategy):
         self,
         mixtures: MixtureSet | Callable[[Array], MixtureSet] | None = None,
         *,
-        step_w: Schedule,
-        step_mixture: Schedule,
+        step_w: Schedule | None = None,
+        step_mixture: Schedule | None = None,
         sampler: ModelSampler | None = None,
         clients_per_round: int | None = None,
         local_steps: int = 1,
@@ -111,27 +122,47 @@ class AgnosticStrategy(Strategy):
         aggregation: Aggregation | None = None,
         patience: Patience | None = None,
         limits: Limits | None = None,
+        output: Literal["best", "last", "average"] = "best",
+        hold_out: float = 0.0,
+        evaluate_every: int = 10,
+        stop_after: int | None = None,
         domains: Sequence[str] | None = None,
         checkpoint: str | Path | None = None,
         seed: int = 0,
     ) -> None:
         self.mixtures, self.domains = mixtures, domains
-        self.step_w = as_function("step_w", step_w)
-        self.step_mixture = as_function("step_mixture", step_mixture)
+        self.step_w = None if step_w is None else as_function("step_w", step_w)
+        self.step_mixture = (
+            None if step_mixture is None else as_function("step_mixture", step_mixture)
+        )
         self.sampler = FullBatch() if sampler is None else sampler
         self.clients_per_round, self.local_steps = clients_per_round, local_steps
-        self.server_optimizer = SGD() if server_optimizer is None else server_optimizer
+        self.server_optimizer = server_optimizer
         self.optimistic, self.adversary = optimistic, adversary
         self.gamma, self.mu, self.w_radius = gamma, mu, w_radius
         self.aggregation: Aggregation = Sum() if aggregation is None else aggregation
         self.patience = Patience() if patience is None else patience
         self.limits = Limits() if limits is None else limits
+        self.output, self.hold_out = output, hold_out
+        self.evaluate_every, self.stop_after = evaluate_every, stop_after
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.seed = seed
         self._check()
 
     def _check(self) -> None:
         count("local_steps", self.local_steps)
+        count("evaluate_every", self.evaluate_every)
+        self._check_untuned()
+        if self.output not in ("best", "last", "average"):
+            fix = "give 'best', 'last' or 'average'"
+            raise InputError("output", f"is {self.output!r}", fix)
+        fix = "give a number in [0, 1)"
+        finite_number("hold_out", self.hold_out, fix, lambda part: 0 <= part < 1)
+        if self.stop_after is not None:
+            count("stop_after", self.stop_after)
+            if self.hold_out == 0:
+                fix = "give hold_out=0.2 too: only rows not trained with can tell when to stop"
+                raise InputError("stop_after", f"is {self.stop_after}", fix)
         if self.clients_per_round is not None:
             count("clients_per_round", self.clients_per_round)
         if self.w_radius is not None:
@@ -147,6 +178,17 @@ class AgnosticStrategy(Strategy):
         if not (isinstance(seed, int | np.integer) and seed >= 0):
             raise InputError("seed", f"is {self.seed!r}", "give a whole number ≥ 0")
 
+    def _check_untuned(self) -> None:
+        """What is given without a step for w."""
+        if self.step_w is None and self.server_optimizer is not None:
+            found = f"is {self.server_optimizer}, without a step_w"
+            raise InputError("server_optimizer", found, "give step_w too, or neither")
+        if self.step_w is None and self.local_steps > 1:
+            found = f"is {self.local_steps}, without a step_w"
+            raise InputError(
+                "local_steps", found, "give step_w, the size of the clients' own steps"
+            )
+
     def __repr__(self) -> str:
         return f"AgnosticStrategy({self.mixtures}, on_missing={self.patience.on_missing!r}, ...)"
 
@@ -155,7 +197,7 @@ class AgnosticStrategy(Strategy):
         """What a resumed run must share with the run it continues."""
         names = (
             "sampler clients_per_round local_steps server_optimizer optimistic adversary gamma mu "
-            "w_radius aggregation limits seed"
+            "w_radius aggregation limits hold_out seed"
         )
         return ", ".join(f"{name}={getattr(self, name)}" for name in names.split())
 
@@ -202,11 +244,16 @@ class AgnosticStrategy(Strategy):
             if run.now.must_begin_again(self.patience):
                 continue
             run.advance()
+            if run.judge_now():
+                run.judge(timeout)
             run.save()
             found = None if evaluate_fn is None else evaluate_fn(t, run.model)
             if found is not None:
                 result.evaluate_metrics_serverapp[t] = found
-        return run.finish(result)
+            if self.stop_after is not None and run.best.since >= self.stop_after:
+                log.info("round %d: no better model for %d evaluations", t, run.best.since)
+                break
+        return run.finish(result, timeout)
 
     # -- the rest of Flower's interface --------------------------------------------------------
 

@@ -98,6 +98,21 @@ class ModuleRows:
         gradient = parameters_to_vector(gradients).double().numpy()
         return gradient, np.concatenate(losses)
 
+    def losses(self, w: NDArray[Any]) -> Array:
+        """The ℓ_i(w) of all rows, as the module is used later: without dropout."""
+        parameters = list(self.module.parameters())
+        vector_to_parameters(torch.as_tensor(w, dtype=parameters[0].dtype).clone(), parameters)
+        was_training = self.module.training
+        self.module.eval()
+        with torch.no_grad():
+            chunks = [
+                self.loss(self.module(self.X[i : i + self.chunk]), self.y[i : i + self.chunk])
+                for i in range(0, len(self.X), self.chunk)
+            ]
+        self.module.train(was_training)
+        values: Array = torch.cat(chunks).double().numpy()
+        return values
+
     def _add(self, rows: Indices, c: Array) -> Array:
         """Add Σ c_j ∇ℓ_j to the gradients of the parameters; return the ℓ_j."""
         place = torch.as_tensor(rows)

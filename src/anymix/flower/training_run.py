@@ -15,7 +15,10 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
-from anymix.flower.checkpoint import Checkpoint
+from anymix.flower.aggregation import Sum
+from anymix.flower.checkpoint import Checkpoint, Saved
+from anymix.flower.coordinates import Coordinates
+from anymix.flower.judging import Best, judge, look_at_columns
 from anymix.flower.members import Members, MissingClientsError
 from anymix.flower.model_arrays import ModelArrays, first_arrays
 from anymix.flower.results import AgnosticResult, History, metrics
@@ -25,7 +28,11 @@ from anymix.flower.training import TrainingRound
 from anymix.flower.wire import pack_record
 from anymix.mixtures import Adversary
 from anymix.mixtures.penalties import penalty_on_mixtures
+from anymix.solvers.optimizers import SGD
 from anymix.solvers.players import Players
+from anymix.solvers.samplers import FullBatch
+from anymix.solvers.steps import Constant
+from anymix.solvers.untuned import Untuned
 
 if TYPE_CHECKING:
     from anymix.flower.strategy import AgnosticStrategy
@@ -63,8 +70,13 @@ class TrainingRun:
         self, strategy: AgnosticStrategy, grid: Grid, initial_arrays: ArrayRecord | None
     ) -> None:
         self.strategy, self.grid, patience = strategy, grid, strategy.patience
-        self.members = Members(grid, strategy.domains, strategy.limits, patience.introduction)
-        self.history, self.number = History(), 0
+        self.held = {"hold_out": [float(strategy.hold_out), int(strategy.seed)]}
+        self.members = Members(
+            grid, strategy.domains, strategy.limits, patience.introduction, self.held
+        )
+        self.history, self.number, self.best = History(), 0, Best()
+        self._rule = Untuned()
+        self._coordinates: Coordinates | None = None
         self._file = None if strategy.checkpoint is None else Checkpoint(strategy.checkpoint)
         saved = None if self._file is None else self._file.load(strategy.settings)
         if saved is not None:
@@ -77,17 +89,40 @@ class TrainingRun:
         if initial_arrays is None:
             initial_arrays = first_arrays(grid, roster, strategy.seed, patience.introduction)
         self.arrays = ModelArrays(initial_arrays, roster.members[0].n_parameters)
+        self._choose_coordinates(roster, saved)
+        w, to_v = self.arrays.w, self._coordinates.to_v if self._coordinates else np.copy
+        rule = SGD() if strategy.server_optimizer is None else strategy.server_optimizer
         self.players = Players(
-            self.arrays.w,
+            to_v(w),
             self._opponent(roster),
-            strategy.server_optimizer,
-            strategy.step_w,
-            strategy.step_mixture,
+            self._rule if strategy.step_w is None else rule,
+            strategy.step_w or Constant(1.0),
+            strategy.step_mixture or Constant(0.0),
             strategy.w_radius,
         )
         if saved is not None:
-            saved.check_size(self.arrays.w.size)
+            saved.check_size(w.size)
             self.players.load_state_dict(saved.players)
+            self._rule.load_state_dict(saved.extra["rule"])
+            self.best = Best(**saved.best, w=saved.extra["best"]["w"])
+
+    def _choose_coordinates(self, roster: Roster, saved: Saved | None) -> None:
+        """Those in which all columns look alike, for a linear model without step sizes.
+
+        Not with a promise of privacy, which the sums of the columns would break, nor with a ball
+        for w, which is not one in other coordinates.
+        """
+        strategy = self.strategy
+        if saved is not None and "coordinates" in saved.extra:
+            self._coordinates = Coordinates.load(saved.extra["coordinates"])
+        elif saved is None and (
+            strategy.step_w is None
+            and strategy.w_radius is None
+            and isinstance(strategy.aggregation, Sum)
+            and roster.members[0].linear
+        ):
+            timeout = strategy.patience.introduction
+            self._coordinates = look_at_columns(self.grid, roster, self.held, timeout)
 
     def _opponent(self, roster: Roster) -> Adversary:
         """λ, which moves only there."""
@@ -101,9 +136,17 @@ class TrainingRun:
         )
 
     @property
+    def w(self) -> Array:
+        """The model as it is now, as a vector."""
+        return self._to_w(self.players.w)
+
+    @property
     def model(self) -> ArrayRecord:
         """The model as it is now."""
-        return self.arrays.record(self.players.w)
+        return self.arrays.record(self.w)
+
+    def _to_w(self, v: Array) -> Array:
+        return v.copy() if self._coordinates is None else self._coordinates.to_w(v)
 
     # -- one round -----------------------------------------------------------------------------
 
@@ -116,8 +159,9 @@ class TrainingRun:
             "round": number,
             "batch_size": getattr(strategy.sampler, "batch_size", 0),
             "local_steps": strategy.local_steps,
-            "step": strategy.step_w(self.players.t + 1),
+            "step": self.players.step_w(self.players.t + 1),
             "gamma": float(strategy.gamma),
+            **self.held,
         }
         a, b = self._row_weights(roster, number)
         content = pack_record(arrays, settings)
@@ -162,7 +206,7 @@ class TrainingRun:
     @np.errstate(over="ignore", invalid="ignore")  # what is not finite is found, and told
     def advance(self) -> None:
         """Add the answers up and step; no step where answers are missing."""
-        strategy, now, players = self.strategy, self.now, self.players
+        strategy, now, players, before = self.strategy, self.now, self.players, self.w
         self._note_failures()
         now.check_not_blown_up(players.w)
         given = now.contributions(strategy.limits, strategy.local_steps)
@@ -173,13 +217,66 @@ class TrainingRun:
         else:
             losses = np.where(now.B.sum(axis=0) > 0, sums[1], np.nan)
             self._check_losses(losses)
-            players.step(*sums)
+            self._step(*sums)
             if not np.isfinite(players.w).all():
                 raise _too_long(f"took w beyond all numbers in round {now.number}")
         if np.all(np.isfinite(losses)):
-            worst = float(players.adversary.mixtures.maximize(losses) @ losses)
+            worst = self._worst(losses)
+        if self._sees_all and np.isfinite(worst):
+            self.best.see(before, worst, self.number)
         self.number = now.number
         self.history.append(now.record(mixture, losses, worst, skipped=sums is None))
+
+    def _step(self, delta_w: Array, delta_mixture: Array) -> None:
+        """Both players step, with the sizes given, or with those that need not be."""
+        strategy, players, rule = self.strategy, self.players, self._rule
+        if players.t == 0:
+            rule.worst = self._worst(delta_mixture)
+        gamma_w, gamma_mixture = players.next_sizes()
+        if strategy.step_mixture is None:
+            gamma_mixture = rule.mixture_step(delta_mixture)
+        if self._coordinates is not None:
+            delta_w = self._coordinates.pull_back(delta_w)
+        players.step(delta_w, delta_mixture, (gamma_w, gamma_mixture))
+
+    def _worst(self, losses: Array) -> float:
+        return float(self.players.adversary.mixtures.maximize(losses) @ losses)
+
+    @property
+    def _sees_all(self) -> bool:
+        """Whether the losses of a round are those of all rows, so that they judge its model."""
+        strategy = self.strategy
+        whole = isinstance(strategy.sampler, FullBatch) and strategy.clients_per_round is None
+        return whole and strategy.hold_out == 0 and isinstance(strategy.aggregation, Sum)
+
+    # -- which model is the best -----------------------------------------------------------------
+
+    def judge_now(self) -> bool:
+        """Whether the model is to be judged by the rows held out."""
+        return self.strategy.hold_out > 0 and self.number % self.strategy.evaluate_every == 0
+
+    def judge(self, timeout: float) -> None:
+        """Judge the model by the rows held out, and keep it if it is the best so far."""
+        losses = self._losses(self.w, timeout)
+        worst = self._worst(np.nan_to_num(losses, nan=-np.inf))
+        self.best.see(self.w, worst, self.number)
+        self.history[-1] |= {"held_out_losses": losses.tolist(), "held_out_worst": worst}
+
+    def _losses(self, w: Array, timeout: float) -> Array:
+        settings = {**self.held, "held": self.strategy.hold_out > 0}
+        return judge(self.grid, self.members.look(), self.arrays.record(w), settings, timeout)
+
+    def _choose(self, timeout: float) -> tuple[Array, str]:
+        """The model to return, and what it is."""
+        models = {"last": self.w, "average": self._to_w(self.players.w_average)}
+        if self.strategy.output != "best":
+            return models[self.strategy.output], self.strategy.output
+        judged = {}
+        for name, w in models.items():
+            losses = self._losses(w, timeout)
+            if not np.isnan(losses).all():
+                judged[name] = self._worst(np.nan_to_num(losses, nan=-np.inf))
+        return self.best.among(models, judged)
 
     def _note_failures(self) -> None:
         replies = self.now.replies
@@ -208,21 +305,27 @@ class TrainingRun:
     def save(self) -> None:
         """Write the checkpoint, if there is one."""
         if self._file is not None:
-            members, strategy = self.members, self.strategy
+            members, strategy, best = self.members, self.strategy, self.best
             rest = {
                 "domains": members.domains,
                 "failures": members.failures,
                 "excluded": members.excluded,
                 "settings": strategy.settings,
                 "form": self.arrays.form,
+                "best": {"worst": best.worst, "round": best.round, "since": best.since},
             }
-            self._file.save(self.number, self.players.state_dict(), rest, self.history)
+            extra = {"rule": self._rule.state_dict(), "best": {"w": best.w}}
+            if self._coordinates is not None:
+                extra["coordinates"] = self._coordinates.state_dict()
+            state = {**self.players.state_dict(), "extra": extra}
+            self._file.save(self.number, state, rest, self.history)
 
-    def finish(self, result: AgnosticResult) -> AgnosticResult:
+    def finish(self, result: AgnosticResult, timeout: float) -> AgnosticResult:
         """Put what came out into the result."""
         players, members = self.players, self.members
-        result.w, result.w_average = players.w.copy(), players.w_average
-        result.arrays = self.arrays.record(result.w)
+        result.w, result.w_average = self.w, self._to_w(players.w_average)
+        result.w_best, result.output = self._choose(timeout)
+        result.arrays = self.arrays.record(result.w_best)
         result.average_arrays = self.arrays.record(result.w_average)
         result.mixture = players.adversary.mixture
         result.mixture_average = players.adversary.average

@@ -1,12 +1,14 @@
 """What travels between server and clients, and the only file that reaches behind Flower's front.
 
-A message holds named NumPy arrays and settings (numbers, strings, lists of them). Four kinds go
+A message holds named NumPy arrays and settings (numbers, strings, lists of them). These kinds go
 round, each answered by one reply:
 
     query           who are you: key, domains, rows of each, length and kind of the model
     train           the model's arrays and the weights of the rows  →  update and sums of losses
     query.solve     w and λ  →  the sums that the exact solver asks for
     query.first     a seed  →  the first weights of the client's module
+    query.moments   →  sums of the columns and of their squares, for a run without step sizes
+    evaluate        the model's arrays  →  sums of the losses over all rows, or those held out
 
 Flower moves what is not in flwr.app, flwr.serverapp and flwr.clientapp from release to release; all
 imports from elsewhere are here, with a test that says which one is gone.
@@ -37,9 +39,13 @@ WHO = "query"
 TRAIN = "train"
 SOLVE = "query.solve"
 FIRST = "query.first"
+MOMENTS = "query.moments"
+EVALUATE = "evaluate"
 
 __all__ = [
+    "EVALUATE",
     "FIRST",
+    "MOMENTS",
     "SOLVE",
     "TRAIN",
     "WHO",
