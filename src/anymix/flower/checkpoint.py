@@ -152,7 +152,7 @@ class Checkpoint:
         try:
             arrays, rest, history = self._read()
         except (ValueError, KeyError, OSError, EOFError) as error:
-            found = f"cannot be read ({error or 'it is empty'})"
+            found = f"cannot be read ({error})"
             raise InputError(f"checkpoint {self.path}", found, "move it away") from error
         if rest["settings"] != settings:
             raise InputError(

@@ -76,14 +76,14 @@ class ClientData:
         if n == 0 or fraction == 0:
             return Kept(self._under_model(X, y, domains) if n else None, None)
         parts = split(domains, n, fraction, [seed, number_of(self.key(context)), 1])
-        train, held = (tuple(take(table, rows) for table in (X, y, domains)) for rows in parts)
+        train, held = ([take(table, rows) for table in (X, y, domains)] for rows in parts)
         fitted = self._under_model(*train)
         if not len(parts[1]):
             return Kept(fitted, None)
         classes = fitted.problem.classes if isinstance(fitted, LinearRows) else None
         return Kept(fitted, self._under_model(*held, classes=classes))
 
-    def _under_model(self, X: Any, y: Any, domains: Any, classes: Any = None) -> ClientRows:
+    def _under_model(self, X: Any, y: Any, domains: Any, *, classes: Any = None) -> ClientRows:
         if self.model is None:
             classes = self.classes if classes is None else classes
             options = {"intercept": self.intercept, "classes": classes}

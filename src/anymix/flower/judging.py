@@ -98,7 +98,9 @@ def judge(
     for member, place in zip(roster.members, roster.places, strict=True):
         if member.key in replies.answers:
             sums[:, place] += replies.answers[member.key]["sums"].reshape(2, -1)
-    return np.divide(sums[0], sums[1], out=np.full(sums.shape[1], np.nan), where=sums[1] > 0)
+    means = np.full(sums.shape[1], np.nan)
+    np.divide(sums[0], sums[1], out=means, where=sums[1] > 0)
+    return means
 
 
 def look_at_columns(

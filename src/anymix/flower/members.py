@@ -287,8 +287,7 @@ class Members:
         if self._kind is not None:
             return self._kind
         kinds = Counter(_kind_of(member) for member in members if member.domains)
-        (kind, n), *_ = kinds.most_common(1) or [(None, 0)]
-        return kind if 2 * n > kinds.total() else None
+        return next((kind for kind, n in kinds.items() if 2 * n > kinds.total()), None)
 
     def _identities(self) -> dict[int, object]:
         """The public key of every node, or its node id where it has none."""

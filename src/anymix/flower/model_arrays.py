@@ -50,7 +50,7 @@ def first_arrays(grid: Grid, roster: Roster, seed: int, timeout: float) -> Array
             fits = sum(a.size for a in arrays.values()) == D
             if fits and all(np.isfinite(a).all() for a in arrays.values()):
                 return record_of(arrays)
-            told = reply.error.reason if reply.has_error() else "other arrays than its model has"
+            told = str(reply.error.reason) if reply.has_error() else "its model has other arrays"
     raise InputError(
         "initial_arrays",
         f"is None, and no client gave the first weights of its module ({told or 'no answer'})",

@@ -104,5 +104,5 @@ def exchange(grid: Grid, messages: Iterable[Message], timeout: float) -> dict[in
     """
     post, replies = Post(grid), dict[int, Message]()
     post.send(messages)
-    post.listen(timeout, replies.setdefault)
+    post.listen(timeout, replies.__setitem__)
     return replies

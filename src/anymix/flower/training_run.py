@@ -76,7 +76,6 @@ class TrainingRun:
         )
         self.history, self.number, self.best = History(), 0, Best()
         self._rule = Untuned()
-        self._coordinates: Coordinates | None = None
         self._file = None if strategy.checkpoint is None else Checkpoint(strategy.checkpoint)
         saved = None if self._file is None else self._file.load(strategy.settings)
         if saved is not None:
@@ -89,11 +88,11 @@ class TrainingRun:
         if initial_arrays is None:
             initial_arrays = first_arrays(grid, roster, strategy.seed, patience.introduction)
         self.arrays = ModelArrays(initial_arrays, roster.members[0].n_parameters)
-        self._choose_coordinates(roster, saved)
-        w, to_v = self.arrays.w, self._coordinates.to_v if self._coordinates else np.copy
+        self._coordinates = self._choose_coordinates(roster, saved)
+        w = self.arrays.w
         rule = SGD() if strategy.server_optimizer is None else strategy.server_optimizer
         self.players = Players(
-            to_v(w),
+            w if self._coordinates is None else self._coordinates.to_v(w),
             self._opponent(roster),
             self._rule if strategy.step_w is None else rule,
             strategy.step_w or Constant(1.0),
@@ -106,7 +105,7 @@ class TrainingRun:
             self._rule.load_state_dict(saved.extra["rule"])
             self.best = Best(**saved.best, w=saved.extra["best"]["w"])
 
-    def _choose_coordinates(self, roster: Roster, saved: Saved | None) -> None:
+    def _choose_coordinates(self, roster: Roster, saved: Saved | None) -> Coordinates | None:
         """Those in which all columns look alike, for a linear model without step sizes.
 
         Not with a promise of privacy, which the sums of the columns would break, nor with a ball
@@ -114,15 +113,16 @@ class TrainingRun:
         """
         strategy = self.strategy
         if saved is not None and "coordinates" in saved.extra:
-            self._coordinates = Coordinates.load(saved.extra["coordinates"])
-        elif saved is None and (
+            return Coordinates.load(saved.extra["coordinates"])
+        if saved is None and (
             strategy.step_w is None
             and strategy.w_radius is None
             and isinstance(strategy.aggregation, Sum)
             and roster.members[0].linear
         ):
             timeout = strategy.patience.introduction
-            self._coordinates = look_at_columns(self.grid, roster, self.held, timeout)
+            return look_at_columns(self.grid, roster, self.held, timeout)
+        return None
 
     def _opponent(self, roster: Roster) -> Adversary:
         """λ, which moves only there."""

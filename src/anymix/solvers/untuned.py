@@ -67,8 +67,8 @@ class Untuned:
         if size[0] == 0:
             size = np.array([FIRST * self.worst / max(float(np.abs(g).sum()), TINY)])
         else:
-            lengths = np.sqrt(((g * h) @ g) * ((previous * h) @ previous))
-            cosine = float((g * h) @ previous / max(lengths, TINY))
+            lengths = math.sqrt(float((g * h) @ g) * float((previous * h) @ previous))
+            cosine = float((g * h) @ previous) / max(lengths, TINY)
             size = size * np.exp(TURN * cosine)
         if not g.any():
             size = memory["size"]
