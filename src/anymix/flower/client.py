@@ -22,7 +22,7 @@ from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.flower.client_data import ClientData, Load, number_of
+from anymix.flower.client_data import ClientData, Describe, Load, number_of
 from anymix.flower.client_rows import ClientRows, LinearRows
 from anymix.flower.wire import Arrays, Settings, pack, unpack
 from anymix.problem import part_sums
@@ -65,7 +65,8 @@ def client_app(
     intercept: bool = True,
     classes: ArrayLike | None = None,
     key: Callable[[Context], str] = node_key,
-    keep: bool = True,
+    keep: bool | int = True,
+    describe: Describe | None = None,
 ) -> ClientApp:
     """The Flower app of clients that learn a linear model or a PyTorch module.
 
@@ -85,8 +86,13 @@ def client_app(
         All classes of the linear model. Name them when a client may lack one.
     key : function
         key(context) names the client, the same in every run.
-    keep : bool
-        Load once and keep the rows in memory, not once a message.
+    keep : bool or int
+        Load once and keep the rows in memory, not once a message. A number keeps those of so many
+        clients, the last ones asked: for thousands of clients in one process.
+    describe : function, optional
+        describe(context) gives ({domain: rows}, columns) without loading the rows, to answer "who
+        are you"; for phones by the thousand, most of which are asked rarely. It must agree with
+        `load`, and `classes` must be given.
 
     Returns
     -------
@@ -99,12 +105,15 @@ def client_app(
     >>> app = client_app(load)
     """
     app = ClientApp()
-    rows_of = ClientData(load, model, loss, intercept, classes, key, keep)
+    rows_of = ClientData(load, model, loss, intercept, classes, key, keep, describe)
 
     @app.query()
     def who(message: Message, context: Context) -> Message:
         settings = unpack(message.content)[1]
-        reply = introduce(rows_of(context, settings).train, key(context))
+        if describe is None:
+            reply = introduce(rows_of(context, settings).train, key(context))
+        else:
+            reply = describe_only(*rows_of.described(context, settings), key(context))
         return Message(pack(*reply), reply_to=message)
 
     @app.query("first")
@@ -165,14 +174,20 @@ def introduce(rows: ClientRows | None, key: str) -> tuple[Arrays, Settings]:
     if rows is None:
         nothing = {"domains": [], "n_parameters": 1, "kind": "no rows", "n_scores": 1}
         return {"counts": np.zeros(0)}, {"key": key, **nothing}
+    counts = dict(zip(rows.table.names, rows.table.sizes.tolist(), strict=True))
+    return describe_only(counts, rows, key)
+
+
+def describe_only(counts: dict[str, float], model: ClientRows, key: str) -> tuple[Arrays, Settings]:
+    """The same reply, of rows that are not there, and any rows under the same model."""
     settings = {
         "key": key,
-        "domains": rows.table.names,
-        "n_parameters": rows.n_parameters,
-        "kind": rows.kind,
-        "n_scores": rows.problem.n_scores if isinstance(rows, LinearRows) else 0,
+        "domains": list(counts),
+        "n_parameters": model.n_parameters,
+        "kind": model.kind,
+        "n_scores": model.problem.n_scores if isinstance(model, LinearRows) else 0,
     }
-    return {"counts": rows.table.sizes}, settings
+    return {"counts": np.array([*counts.values()], dtype=np.float64)}, settings
 
 
 def answer(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from flwr.app import Context
 from numpy.typing import ArrayLike
 
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
     import torch
 
 Load = Callable[[Context], tuple[Any, Any, Any]]
+Describe = Callable[[Context], tuple[Mapping[Any, float], int]]
 
-__all__ = ["ClientData", "Kept", "Load", "number_of"]
+__all__ = ["ClientData", "Describe", "Kept", "Load", "number_of"]
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,10 @@ class ClientData:
     intercept: bool
     classes: ArrayLike | None
     key: Callable[[Context], str]
-    keep: bool
+    keep: bool | int
+    describe: Describe | None = None
     loaded: dict[str, Kept] = field(default_factory=dict)
+    _template: ClientRows | None = None
 
     def __call__(self, context: Context, settings: Settings) -> Kept:
         """The rows, less the part that the server's settings hold out."""
@@ -68,7 +73,25 @@ class ClientData:
             for old in [p for p in self.loaded if not p.startswith(run)]:
                 del self.loaded[old]  # of runs that are over
             self.loaded[place] = self._split(context, fraction, seed)
-        return self.loaded[place] if self.keep else self.loaded.pop(place)
+        rows = self.loaded[place] = self.loaded.pop(place)  # the last one asked is last
+        most = math.inf if self.keep is True else self.keep
+        while len(self.loaded) > most:
+            del self.loaded[next(iter(self.loaded))]
+        return rows
+
+    def described(
+        self, context: Context, settings: Settings
+    ) -> tuple[dict[str, float], ClientRows]:
+        """The rows to train with of each domain, as `describe` tells, and the model."""
+        if self.describe is None:
+            raise InputError("describe", "is None", "give a function")
+        counts, columns = self.describe(context)
+        fraction = settings.get("hold_out", (0.0, 0))[0]
+        kept = {str(name): float(n - int(fraction * n)) for name, n in counts.items() if n > 0}
+        if self._template is None:
+            y = [0.0] if self.classes is None else np.asarray(self.classes)[:1]
+            self._template = self._under_model(np.zeros((1, columns)), y, ["any"])
+        return dict(sorted(kept.items())), self._template
 
     def _split(self, context: Context, fraction: float, seed: int) -> Kept:
         X, y, domains = self.load(context)

@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 
 __all__ = ["ModelArrays", "first_arrays"]
 
+MOST_BYTES = 2 * 10**9  # protobuf, which carries the messages, ends at 2³¹ bytes
+
 
 def first_arrays(grid: Grid, roster: Roster, seed: int, timeout: float) -> ArrayRecord | None:
     """The start of the model: None, which is 0, for a linear one; a module's own first weights.
@@ -90,6 +92,13 @@ class ModelArrays:
                 "initial_arrays",
                 f"has {n} numbers, but the clients' model has {n_parameters}",
                 "give its parameters in their order (of a module: named_parameters(), not buffers)",
+            )
+        size = sum(array.nbytes for array in self._like.values())
+        if size > MOST_BYTES:
+            raise InputError(
+                "initial_arrays",
+                f"has {size / 1e9:.1f} GB, and a message holds {MOST_BYTES / 1e9:.1f} GB",
+                "give float32 or float16 arrays, or train fewer parameters",
             )
         flat = [array.ravel() for array in self._like.values()]
         self.w: Array = np.concatenate(flat).astype(np.float64)

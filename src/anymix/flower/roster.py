@@ -11,6 +11,7 @@ from flwr.app import Message
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
+from anymix.flower.holdings import Holdings
 from anymix.flower.wire import MessageError, unpack
 from anymix.mixtures import MixtureSet, Simplex
 
@@ -95,8 +96,6 @@ class Roster:
         All domains, in the order of Λ.
     places : tuple of ndarray
         The numbers of each member's domains, in its own order.
-    counts : ndarray of shape (members, p)
-        How many rows each member has of each domain.
 
     Examples
     --------
@@ -112,7 +111,6 @@ class Roster:
     members: tuple[Member, ...]
     domains: tuple[str, ...]
     places: tuple[Indices, ...] = field(repr=False)
-    counts: Array = field(repr=False)
 
     @staticmethod
     def of(members: Iterable[Member], domains: Sequence[str] | None = None) -> Roster:
@@ -121,17 +119,30 @@ class Roster:
         present = {name for member in ordered for name in member.domains}
         names = tuple(sorted(present)) if domains is None else tuple(domains)
         place = {name: k for k, name in enumerate(names)}
-        places = tuple(np.array([place[name] for name in m.domains]) for m in ordered)
-        counts = np.zeros((len(ordered), len(names)))
-        for row, member, here in zip(counts, ordered, places, strict=True):
-            row[here] = member.counts
-        return Roster(ordered, names, places, counts)
+        places = tuple(np.array([place[name] for name in m.domains], np.intp) for m in ordered)
+        return Roster(ordered, names, places)
+
+    @cached_property
+    def holdings(self) -> Holdings:
+        """Who has how many rows of what, without the zeros."""
+        lengths = [len(place) for place in self.places]
+        nothing = [np.zeros(0)]
+        return Holdings(
+            np.repeat(np.arange(len(lengths)), lengths),
+            np.concatenate([*self.places, np.zeros(0, np.intp)]),
+            np.concatenate([member.counts for member in self.members] + nothing),
+            (len(self.members), len(self.domains)),
+        )
+
+    @property
+    def counts(self) -> Array:
+        """How many rows each member has of each domain, (members, p), zeros and all."""
+        return self.holdings.table(self.holdings.m)
 
     @cached_property
     def sizes(self) -> Array:
         """m_k, the rows of every domain over all members, (p,)."""
-        sizes: Array = self.counts.sum(axis=0)
-        return sizes
+        return self.holdings.sizes
 
     def mixture_set(
         self, mixtures: MixtureSet | Callable[[Array], MixtureSet] | None
@@ -151,12 +162,12 @@ class Roster:
             )
         return chosen
 
-    @property
+    @cached_property
     def keys(self) -> list[str]:
         """The keys of the members."""
         return [member.key for member in self.members]
 
-    @property
+    @cached_property
     def nodes(self) -> dict[str, int]:
         """The node of every member, by key."""
         return {member.key: member.node_id for member in self.members}

@@ -38,8 +38,9 @@ class TrainingRound:
         The number of the round; the first is 1.
     roster : Roster
         The clients that are there.
-    a, b : ndarray of shape (clients, p)
-        The weights of their rows, see `sampling`; nobody is asked where both are 0.
+    a, b : ndarray
+        The weights of their rows, of each entry of the roster's holdings, see `sampling`; nobody
+        is asked where both are 0.
     content : RecordDict
         The model and the settings that all messages share.
     n_parameters : int
@@ -49,8 +50,8 @@ class TrainingRound:
 
     Attributes
     ----------
-    A, B : ndarray of shape (clients, p)
-        The masses asked for: rows times weights.
+    A, B : ndarray of shape (asked, p)
+        The masses asked for, rows times weights, of the clients that are asked.
     replies : Round
         The messages and what came of them.
     left : list of str
@@ -73,26 +74,33 @@ class TrainingRound:
         self.left: list[str] = []
         self._enough_since = float("inf")
         self.clipped: set[str] = set()
-        self.A, self.B = a * roster.counts, b * roster.counts
-        self._asked = (self.A > 0) | (self.B > 0)  # (clients, p)
-        rows: list[int] = np.flatnonzero(self._asked.any(axis=1)).tolist()
-        self._rows = {roster.members[i].key: i for i in rows}
-        questions = self._questions(np.stack([a, b], axis=1), content, n_parameters)
+        held = roster.holdings
+        mass_a, mass_b = a * held.m, b * held.m
+        asked = np.unique(held.clients[(mass_a > 0) | (mass_b > 0)])
+        self.A, self.B = held.rows(asked, mass_a), held.rows(asked, mass_b)
+        self._asked = (self.A > 0) | (self.B > 0)  # (asked, p)
+        self._clients: list[int] = asked.tolist()
+        self._rows = {roster.members[i].key: row for row, i in enumerate(self._clients)}
+        ends = np.searchsorted(held.clients, asked, side="right")
+        begins = np.searchsorted(held.clients, asked, side="left")
+        slices = [slice(i, j) for i, j in zip(begins, ends, strict=True)]
+        weights = np.stack([a, b])  # (2, entries)
+        questions = self._questions([weights[:, here] for here in slices], content, n_parameters)
         self.replies = Round(TRAIN, questions, roster.nodes, group=str(number))
 
-    def _questions(self, weights: Array, content: RecordDict, D: int) -> dict[str, Question]:
+    def _questions(self, weights: list[Array], content: RecordDict, D: int) -> dict[str, Question]:
         """By client; most get the very same message when all are asked."""
         contents: dict[bytes, RecordDict] = {}
         questions = {}
-        for key, i in self._rows.items():
-            place = self.roster.places[i]
-            own = weights[i][:, place]  # (2, its domains)
+        for key, row in self._rows.items():
+            member, own = self.roster.members[self._clients[row]], weights[row]  # (2, its domains)
             same = own.tobytes()
             if same not in contents:
                 contents[same] = with_vector(content, "weights", own)
+            place = self.roster.places[self._clients[row]]
             shapes = {"update": (D,), "sums": (2 * len(place),)}
-            counts = (self._asked[i] * self.roster.counts[i])[place]
-            check = _check(counts, self.B[i][place], self.roster.members[i].linear)
+            counts = self._asked[row][place] * member.counts
+            check = _check(counts, self.B[row][place], member.linear)
             questions[key] = Question(contents[same], shapes, check)
         return questions
 
@@ -103,8 +111,8 @@ class TrainingRound:
 
     @property
     def here(self) -> NDArray[np.bool_]:
-        """Who has answered, (clients,)."""
-        return np.array([key in self.replies.answers for key in self.roster.keys], dtype=bool)
+        """Who of those asked has answered, (asked,)."""
+        return np.array([key in self.replies.answers for key in self._rows], dtype=bool)
 
     # -- asking --------------------------------------------------------------------------------
 
@@ -188,7 +196,8 @@ class TrainingRound:
         return given
 
     def _contribution(self, i: int, answer: Answer) -> Contribution:
-        place, losses = self.roster.places[i], np.zeros(len(self.roster.domains))
+        place = self.roster.places[self._clients[i]]
+        losses = np.zeros(len(self.roster.domains))
         losses[place] = answer["sums"][: len(place)]
         return Contribution(answer["update"], self._asked[i] * losses)
 

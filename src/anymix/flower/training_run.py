@@ -23,7 +23,7 @@ from anymix.flower.members import Members, MissingClientsError
 from anymix.flower.model_arrays import ModelArrays, first_arrays
 from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.roster import Roster
-from anymix.flower.sampling import row_weights
+from anymix.flower.sampling import entry_weights
 from anymix.flower.training import TrainingRound
 from anymix.flower.wire import pack_record
 from anymix.mixtures import Adversary
@@ -195,13 +195,13 @@ class TrainingRun:
         return roster
 
     def _row_weights(self, roster: Roster, number: int) -> tuple[Array, Array]:
-        """How much the rows of every client count, (clients, p); 0 where a domain has nobody."""
+        """How much the rows of every client count, of each of its domains; 0 if one has nobody."""
         if roster.empty_domains:
-            return np.zeros_like(roster.counts), np.zeros_like(roster.counts)
+            return np.zeros_like(roster.holdings.m), np.zeros_like(roster.holdings.m)
         strategy, mixture = self.strategy, self.players.adversary.mixture
         seed = [strategy.seed, number]
         n = strategy.clients_per_round
-        return row_weights(roster.counts, mixture, strategy.sampler, n, seed)
+        return entry_weights(roster.holdings, mixture, strategy.sampler, n, seed)
 
     @np.errstate(over="ignore", invalid="ignore")  # what is not finite is found, and told
     def advance(self) -> None:
