@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.errors import InputError
 from anymix.flower.client_data import ClientData, Describe, Load, number_of
 from anymix.flower.client_rows import ClientRows, LinearRows
+from anymix.flower.local_training import LocalTraining
 from anymix.flower.wire import Arrays, Settings, pack, unpack
 from anymix.problem import part_sums
 
@@ -67,6 +68,7 @@ def client_app(
     key: Callable[[Context], str] = node_key,
     keep: bool | int = True,
     describe: Describe | None = None,
+    local: LocalTraining | None = None,
 ) -> ClientApp:
     """The Flower app of clients that learn a linear model or a PyTorch module.
 
@@ -93,6 +95,9 @@ def client_app(
         describe(context) gives ({domain: rows}, columns) without loading the rows, to answer "who
         are you"; for phones by the thousand, most of which are asked rarely. It must agree with
         `load`, and `classes` must be given.
+    local : LocalTraining, optional
+        Of a module: the client's own optimizer, its device and its precision. Parameters with
+        requires_grad=False are frozen: they are neither sent nor changed.
 
     Returns
     -------
@@ -105,7 +110,7 @@ def client_app(
     >>> app = client_app(load)
     """
     app = ClientApp()
-    rows_of = ClientData(load, model, loss, intercept, classes, key, keep, describe)
+    rows_of = ClientData(load, model, loss, intercept, classes, key, keep, describe, local)
 
     @app.query()
     def who(message: Message, context: Context) -> Message:
@@ -141,7 +146,8 @@ def client_app(
     def evaluate(message: Message, context: Context) -> Message:
         arrays, settings = unpack(message.content)
         kept = rows_of(context, settings)
-        sums = judge(kept.some, kept.held if settings["held"] else kept.some, _vector(arrays))
+        rows = kept.held if settings["held"] else kept.some
+        sums = judge(kept.some, rows, _vector(arrays), settings.get("chunk"))
         return Message(pack({}, {"sums": sums}), reply_to=message)
 
     @app.query("solve")
@@ -158,13 +164,15 @@ def _vector(arrays: Arrays) -> NDArray[Any]:
     return np.concatenate([array.ravel() for array in arrays.values()])
 
 
-def judge(rows: ClientRows, held: ClientRows | None, w: NDArray[Any]) -> NDArray[np.float64]:
+def judge(
+    rows: ClientRows, held: ClientRows | None, w: NDArray[Any], chunk: int | None = None
+) -> NDArray[np.float64]:
     """The sums of the losses and of the rows of each domain of `rows`, over the rows `held`."""
     p, sums = len(rows.table.names), dict.fromkeys(rows.table.names, (0.0, 0.0))
     if held is not None:
         table = held.table
         every = table.draw(np.ones(len(table.names), dtype=bool), 0, [0])[1]
-        losses = every.sums(held.losses(w), len(table.names))
+        losses = every.sums(held.losses(w, chunk), len(table.names))
         sums |= dict(zip(table.names, zip(losses, table.sizes, strict=True), strict=True))
     return np.array([sums[name] for name in rows.table.names]).reshape(p, 2).T.ravel()
 
@@ -209,7 +217,7 @@ def answer(
         The model, float32 or float64.
     settings : dict
         weights (a and b of its domains, one after the other), seed, round, batch_size, local_steps,
-        step and gamma.
+        step and gamma; local_epochs for passes by the client's own optimizer instead of steps.
 
     Returns
     -------
@@ -220,6 +228,8 @@ def answer(
     asked, m = (a != 0) | (b != 0), rows.table.sizes
     mass, start = float(a @ m), w
     update = losses = np.zeros(0)
+    if settings.get("local_epochs") and mass > 0:
+        return _answer_of_epochs(rows, key, w, settings)
     for j in range(settings["local_steps"] if mass > 0 else 1):
         seed = [settings["seed"], settings["round"], number_of(key), j]
         chosen, shares = rows.table.draw(asked, settings["batch_size"], seed)
@@ -234,3 +244,18 @@ def answer(
             w = start - (settings["step"] / mass) * update
     sums = np.concatenate([losses, asked * m])
     return {"update": update.astype(start.dtype, copy=False)}, {"sums": sums}
+
+
+def _answer_of_epochs(
+    rows: ClientRows, key: str, w: NDArray[Any], settings: Settings
+) -> tuple[Arrays, Settings]:
+    """The reply after passes over all rows: the update is A (w_0 − w_J)/s, as after local steps."""
+    a, b = settings["weights"].reshape(2, -1)
+    asked, m = (a != 0) | (b != 0), rows.table.sizes
+    every = rows.table.draw(asked, 0, [0])[1]
+    values = rows.losses(w)
+    seed = [settings["seed"], settings["round"], number_of(key), 0]
+    end = rows.train_locally(w, every.row_weights(a, len(values)), settings, seed)
+    update = float(a @ m) * (w - end) / settings["step"]
+    sums = np.concatenate([b * every.sums(values, len(m)), asked * m])
+    return {"update": update.astype(w.dtype, copy=False)}, {"sums": sums}

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from anymix.errors import InputError
 from anymix.flower.client_rows import ClientRows, LinearRows
 from anymix.flower.held_out import split, take
+from anymix.flower.local_training import LocalTraining
 from anymix.flower.wire import Settings
 from anymix.problem.linear import LinearDomains
 
@@ -62,6 +63,7 @@ class ClientData:
     key: Callable[[Context], str]
     keep: bool | int
     describe: Describe | None = None
+    local: LocalTraining | None = None
     loaded: dict[str, Kept] = field(default_factory=dict)
     _template: ClientRows | None = None
 
@@ -113,7 +115,7 @@ class ClientData:
             return LinearRows(LinearDomains(X, y, domains, self.loss, **options))
         from anymix.flower.torch_rows import ModuleRows  # loads PyTorch
 
-        return ModuleRows(self.model(), self.loss, X, y, domains)
+        return ModuleRows(self.model(), self.loss, X, y, domains, self.local)
 
 
 def _place(context: Context) -> str:

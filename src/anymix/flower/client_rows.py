@@ -5,6 +5,7 @@ Row i is a part S_ik of domain k: 1 or 0 where a row has one domain, any weight 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from anymix.errors import InputError
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import SquaredError
 from anymix.solvers.samplers import DomainRows
@@ -90,8 +92,14 @@ class ClientRows(Protocol):
         """Σ_i c_i ∇ℓ_i(w), c_i = Σ_k a_k S_ik, and the ℓ_i(w) of the rows; None is all of them."""
         ...
 
-    def losses(self, w: NDArray[Any]) -> Array:
-        """The ℓ_i(w) of all rows."""
+    def losses(self, w: NDArray[Any], chunk: int | None = None) -> Array:
+        """The ℓ_i(w) of all rows, so many of them at once."""
+        ...
+
+    def train_locally(
+        self, w: NDArray[Any], c: Array, settings: Mapping[str, Any], seed: list[int]
+    ) -> Array:
+        """w after passes of the client's own over its rows, weighted by c, (n_parameters,)."""
         ...
 
 
@@ -123,7 +131,13 @@ class LinearRows:
         c = shares.row_weights(a, len(value))
         return part.pull_back(slope * (c if slope.ndim == 1 else c[:, None])), value
 
-    def losses(self, w: NDArray[Any]) -> Array:
+    def train_locally(
+        self, w: NDArray[Any], c: Array, settings: Mapping[str, Any], seed: list[int]
+    ) -> Array:
+        """Refused: a linear model takes local steps."""
+        raise InputError("local_epochs", "is given for a linear model", "give local_steps")
+
+    def losses(self, w: NDArray[Any], chunk: int | None = None) -> Array:
         """The ℓ_i(w) of all rows."""
         part = self.problem
         value: Array = part.loss.derivatives(part.scores(part._check_w(w)), part.y, 0)[0]

@@ -28,6 +28,7 @@ class RunSettings(Protocol):
     sampler: ModelSampler
     clients_per_round: int | None
     local_steps: int
+    local_epochs: int | None
     server_optimizer: Optimizer | None
     optimistic: bool
     adversary: Literal["euclidean", "entropic"]

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
 from anymix.flower.aggregation import Aggregation, Sum
+from anymix.flower.local_training import check_evaluate_config, own_settings
 from anymix.flower.members import MissingClientsError
 from anymix.flower.moved import refuse_moved
 from anymix.flower.policy import Limits, Patience, count
@@ -61,6 +62,10 @@ class AgnosticStrategy(Strategy):
         None asks all (Weighted: draws p), else see `sampling.row_weights`.
     local_steps : int
         Gradient steps of a client before it replies.
+    local_epochs : int, optional
+        Passes of a client over all its rows, in batches of the sampler's batch_size, by its own
+        optimizer (see `LocalTraining`), instead of local_steps; for modules. The server then
+        steps by the mean of the clients' changes: step_w=1 takes the mean of their models.
     server_optimizer : Optimizer, optional
         The rule for w, given step_w: SGD (default), Momentum, Adagrad, Adam.
     optimistic : bool
@@ -113,6 +118,7 @@ class AgnosticStrategy(Strategy):
         sampler: ModelSampler | None = None,
         clients_per_round: int | None = None,
         local_steps: int = 1,
+        local_epochs: int | None = None,
         server_optimizer: Optimizer | None = None,
         optimistic: bool = False,
         adversary: Literal["euclidean", "entropic"] = "euclidean",
@@ -137,6 +143,7 @@ class AgnosticStrategy(Strategy):
         )
         self.sampler = FullBatch() if sampler is None else sampler
         self.clients_per_round, self.local_steps = clients_per_round, local_steps
+        self.local_epochs = local_epochs
         self.server_optimizer = server_optimizer
         self.optimistic, self.adversary = optimistic, adversary
         self.gamma, self.mu, self.w_radius = gamma, mu, w_radius
@@ -183,11 +190,13 @@ class AgnosticStrategy(Strategy):
         if self.step_w is None and self.server_optimizer is not None:
             found = f"is {self.server_optimizer}, without a step_w"
             raise InputError("server_optimizer", found, "give step_w too, or neither")
-        if self.step_w is None and self.local_steps > 1:
-            found = f"is {self.local_steps}, without a step_w"
-            raise InputError(
-                "local_steps", found, "give step_w, the size of the clients' own steps"
-            )
+        if self.local_epochs is not None:
+            count("local_epochs", self.local_epochs)
+        own = self.local_epochs or (self.local_steps if self.local_steps > 1 else None)
+        if self.step_w is None and own is not None:
+            name = "local_epochs" if self.local_epochs else "local_steps"
+            fix = "give step_w, the size of the clients' steps"
+            raise InputError(name, f"is {own}, without a step_w", fix)
 
     def __repr__(self) -> str:
         return f"AgnosticStrategy({self.mixtures}, on_missing={self.patience.on_missing!r}, ...)"
@@ -196,8 +205,8 @@ class AgnosticStrategy(Strategy):
     def settings(self) -> str:
         """What a resumed run must share with the run it continues."""
         names = (
-            "sampler clients_per_round local_steps server_optimizer optimistic adversary gamma mu "
-            "w_radius aggregation limits hold_out seed"
+            "sampler clients_per_round local_steps local_epochs server_optimizer optimistic "
+            "adversary gamma mu w_radius aggregation limits hold_out seed"
         )
         return ", ".join(f"{name}={getattr(self, name)}" for name in names.split())
 
@@ -226,8 +235,11 @@ class AgnosticStrategy(Strategy):
             The number of the last round.
         timeout : float
             Seconds that a round waits for replies, each time it asks.
-        train_config, evaluate_config : ConfigRecord, optional
-            Not used: all settings are the strategy's own.
+        train_config : ConfigRecord, optional
+            Sent to the clients, whose own optimizer gets it (see `LocalTraining`). local_steps,
+            local_epochs, batch_size and step in it take the place of the strategy's.
+        evaluate_config : ConfigRecord, optional
+            `chunk`, how many rows a client computes at once when models are judged.
         evaluate_fn : function, optional
             evaluate_fn(round, arrays) is called after every round.
 
@@ -235,7 +247,10 @@ class AgnosticStrategy(Strategy):
         -------
         AgnosticResult
         """
+        config, evaluation = dict(train_config or {}), dict(evaluate_config or {})
+        own_settings(config), check_evaluate_config(evaluation)  # complain before the first round
         result, run = AgnosticResult(), TrainingRun(self, grid, initial_arrays)
+        run.train_config, run.evaluate_config = config, evaluation
         self._run = run
         while run.number < num_rounds:
             t = run.number + 1

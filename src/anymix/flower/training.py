@@ -161,13 +161,14 @@ class TrainingRound:
         The others can go on, in the next round, without who has just been left out.
         """
         replies = self.replies
-        others_can_go_on = bool(self.left) or any(key in excluded for key in replies.questions)
+        others = [key for key in replies.questions if key not in excluded]
+        others_can_go_on = bool(others) and (bool(self.left) or len(others) < len(self._rows))
         if patience.on_missing == "skip" or (patience.on_missing == "wait" and others_can_go_on):
             return
         raise MissingClientsError(
             f"round {self.number} lacks answers: none from {sorted(replies.missing)}, errors from "
             f"{sorted(replies.failed)}, nonsense from {sorted(replies.rejected)}; nobody has rows "
-            f"of {self.roster.empty_domains}"
+            f"of {self.roster.empty_domains}{_first(replies.failed)}"
         )
 
     def check_not_blown_up(self, w: Array) -> None:
@@ -222,6 +223,11 @@ class TrainingRound:
             "bytes_sent": replies.sent,
             "bytes_received": replies.received,
         }
+
+
+def _first(failed: Mapping[str, str]) -> str:
+    """What the first client that failed says about it."""
+    return next((f"; client {key!r}: {why}" for key, why in sorted(failed.items())), "")
 
 
 def _check(counts: Array, B: Array, linear: bool) -> Callable[[Answer], str | None]:

@@ -18,6 +18,7 @@ from anymix.flower.aggregation import Sum
 from anymix.flower.checkpoint import Checkpoint, Saved
 from anymix.flower.coordinates import Coordinates
 from anymix.flower.judging import Best, judge, look_at_columns
+from anymix.flower.local_training import own_settings
 from anymix.flower.members import Members, MissingClientsError
 from anymix.flower.model_arrays import ModelArrays, first_arrays
 from anymix.flower.results import AgnosticResult, History, metrics
@@ -25,7 +26,7 @@ from anymix.flower.roster import Roster
 from anymix.flower.run_settings import RunSettings
 from anymix.flower.sampling import entry_weights
 from anymix.flower.training import TrainingRound
-from anymix.flower.wire import pack_record
+from anymix.flower.wire import Settings, pack_record
 from anymix.mixtures import Adversary
 from anymix.mixtures.penalties import penalty_on_mixtures
 from anymix.solvers.optimizers import SGD
@@ -73,6 +74,8 @@ class TrainingRun:
         )
         self.history, self.number, self.best = History(), 0, Best()
         self._rule = Untuned()
+        self.train_config: Settings = {}
+        self.evaluate_config: Settings = {}
         self._file = None if strategy.checkpoint is None else Checkpoint(strategy.checkpoint)
         saved = None if self._file is None else self._file.load(strategy.settings)
         if saved is not None:
@@ -158,6 +161,9 @@ class TrainingRun:
             "local_steps": strategy.local_steps,
             "step": self.players.step_w(self.players.t + 1),
             "gamma": float(strategy.gamma),
+            "local_epochs": strategy.local_epochs or 0,
+            "config": self.train_config,
+            **own_settings(self.train_config),
             **self.held,
         }
         a, b = self._row_weights(roster, number)
@@ -260,7 +266,7 @@ class TrainingRun:
         self.history[-1] |= {"held_out_losses": losses.tolist(), "held_out_worst": worst}
 
     def _losses(self, w: Array, timeout: float) -> Array:
-        settings = {**self.held, "held": self.strategy.hold_out > 0}
+        settings = {**self.held, **self.evaluate_config, "held": self.strategy.hold_out > 0}
         return judge(self.grid, self.members.look(), self.arrays.record(w), settings, timeout)
 
     def _choose(self, timeout: float) -> tuple[Array, str]:
