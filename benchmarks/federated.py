@@ -270,9 +270,9 @@ def baseline(problem: ax.LinearDomains, gap: Any, agnostic: bool, num_rounds: in
                 w = w - step * direction
                 mixture = mixture * np.exp(step_mixture * (losses - losses.max()))
                 mixture = mixture / mixture.sum()
+                if not (np.isfinite(mixture).all() and np.isfinite(w).all()):
+                    break  # this step is too long
                 gaps.append(gap(w))
-                if not np.isfinite(gaps[-1]):
-                    break
         if len(gaps) == num_rounds:
             found.append(np.minimum.accumulate(gaps).tolist())
     return min(found, key=lambda gaps: gaps[-1])

@@ -134,6 +134,20 @@ def test_the_result_is_the_best_of_the_models() -> None:
         np.testing.assert_array_equal(other.arrays["w"].numpy(), expected)
 
 
+def test_the_best_model_is_that_of_the_whole_aim() -> None:
+    """With γ the least loss alone is not the aim: the best has the least loss + γ/2 ‖w‖²."""
+    X, y, domains = table()
+    whole, models = ax.LinearDomains(X, y, domains), [np.zeros(3)]
+    run = AgnosticStrategy(step_w=2.0, step_mixture=0.1, gamma=0.3).start(
+        grid(X, y, domains), num_rounds=15, evaluate_fn=lambda t, a: models.append(a["w"].numpy())
+    )
+
+    def aim(w: Any) -> float:
+        return float(whole.losses(w).max() + 0.15 * np.sum((whole.penalized * w) ** 2))
+
+    assert aim(run.w_best) == pytest.approx(min(map(aim, [*models, run.w_average])))
+
+
 def test_with_batches_the_last_model_and_the_average_are_judged_by_all_rows() -> None:
     X, y, domains = table()
     whole = ax.LinearDomains(X, y, domains)

@@ -194,6 +194,7 @@ def describe_only(counts: dict[str, float], model: ClientRows, key: str) -> tupl
         "n_parameters": model.n_parameters,
         "kind": model.kind,
         "n_scores": model.problem.n_scores if isinstance(model, LinearRows) else 0,
+        "intercept": isinstance(model, LinearRows) and bool(model.problem.intercept),
     }
     return {"counts": np.array([*counts.values()], dtype=np.float64)}, settings
 

@@ -42,6 +42,8 @@ class Member:
     n_scores : int
         Of a linear model of this library, which starts at 0 and has no loss below 0, in how many
         blocks w comes; 0 of any other model.
+    intercept : bool
+        Whether the last entry of each block is an intercept, which is not penalised.
     """
 
     key: str
@@ -51,6 +53,12 @@ class Member:
     n_parameters: int
     kind: str
     n_scores: int = 1
+    intercept: bool = False
+
+    def half_square(self, w: Array) -> float:
+        """½‖w‖² without the intercepts."""
+        squares = (w * w).reshape(max(self.n_scores, 1), -1)
+        return 0.5 * float(squares[:, : squares.shape[1] - int(self.intercept)].sum())
 
     @property
     def linear(self) -> bool:
@@ -81,7 +89,9 @@ class Member:
         good = counts is not None and counts.dtype == np.float64 and counts.shape == (len(names),)
         if counts is None or not good or not np.all((counts > 0) & (counts < np.inf)):
             raise MessageError(f"counts is {counts!r} for the domains {names}")
-        return Member(key, node_id, tuple(names), counts, d, kind, blocks)
+        return Member(
+            key, node_id, tuple(names), counts, d, kind, blocks, settings.get("intercept") is True
+        )
 
 
 @dataclass(frozen=True)

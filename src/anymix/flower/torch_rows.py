@@ -157,7 +157,8 @@ class ModuleRows:
                     rows = torch.as_tensor(order[i : i + size])
                     optimizer.zero_grad()
                     losses = self._losses(rows)
-                    (losses * weights[rows].to(losses.dtype)).mean().backward()
+                    total: Tensor = (losses * weights[rows].to(losses.dtype)).mean()
+                    total.backward()  # type: ignore[no-untyped-call]
                     optimizer.step()
         vector: Array = parameters_to_vector(self.parameters).detach().double().cpu().numpy()
         return vector

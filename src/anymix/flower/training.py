@@ -22,7 +22,7 @@ from anymix.flower.wire import TRAIN, with_vector
 
 Array = NDArray[np.float64]
 
-__all__ = ["TrainingRound"]
+__all__ = ["TrainingRound", "too_long_a_step"]
 
 log = logging.getLogger("anymix.flower")
 
@@ -244,3 +244,13 @@ def _check(counts: Array, B: Array, linear: bool) -> Callable[[Answer], str | No
         return None
 
     return check
+
+
+def too_long_a_step(found: str) -> InputError:
+    """What to do about a model that has run away."""
+    return InputError(
+        "step_w",
+        found,
+        "make step_w shorter (a tenth of it, say), or give limits=Limits(loss=..., update=...) if "
+        "a client may send anything",
+    )

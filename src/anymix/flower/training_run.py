@@ -13,7 +13,6 @@ from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from anymix.errors import InputError
 from anymix.flower.aggregation import Sum
 from anymix.flower.checkpoint import Checkpoint, Saved
 from anymix.flower.coordinates import Coordinates
@@ -25,7 +24,7 @@ from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.roster import Roster
 from anymix.flower.run_settings import RunSettings
 from anymix.flower.sampling import entry_weights
-from anymix.flower.training import TrainingRound
+from anymix.flower.training import TrainingRound, too_long_a_step
 from anymix.flower.wire import Settings, pack_record
 from anymix.mixtures import Adversary
 from anymix.mixtures.penalties import penalty_on_mixtures
@@ -87,7 +86,8 @@ class TrainingRun:
             initial_arrays = saved.arrays
         if initial_arrays is None:
             initial_arrays = first_arrays(grid, roster, strategy.seed, patience.introduction)
-        self.arrays = ModelArrays(initial_arrays, roster.members[0].n_parameters)
+        self._member = roster.members[0]  # all have the same model
+        self.arrays = ModelArrays(initial_arrays, self._member.n_parameters)
         self._coordinates = self._choose_coordinates(roster, saved)
         w = self.arrays.w
         rule = SGD() if strategy.server_optimizer is None else strategy.server_optimizer
@@ -222,11 +222,11 @@ class TrainingRun:
             self._check_losses(losses)
             self._step(*sums)
             if not np.isfinite(players.w).all():
-                raise _too_long(f"took w beyond all numbers in round {now.number}")
+                raise too_long_a_step(f"took w beyond all numbers in round {now.number}")
         if np.all(np.isfinite(losses)):
             worst = self._worst(losses)
         if self._sees_all and np.isfinite(worst):
-            self.best.see(before, worst, self.number)
+            self.best.see(before, worst + self._penalty(before), self.number)
         self.number = now.number
         self.history.append(now.record(mixture, losses, worst, skipped=sums is None))
 
@@ -244,6 +244,12 @@ class TrainingRun:
 
     def _worst(self, losses: Array) -> float:
         return float(self.players.adversary.mixtures.maximize(losses) @ losses)
+
+    def _penalty(self, w: Array) -> float:
+        """γ/2 ‖w‖², which is part of the aim on the rows trained with, and not on others."""
+        if self.strategy.hold_out > 0:
+            return 0.0
+        return self.strategy.gamma * self._member.half_square(w)
 
     @property
     def _sees_all(self) -> bool:
@@ -278,7 +284,7 @@ class TrainingRun:
         for name, w in models.items():
             losses = self._losses(w, timeout)
             if not np.isnan(losses).all():
-                judged[name] = self._worst(np.nan_to_num(losses, nan=-np.inf))
+                judged[name] = self._worst(np.nan_to_num(losses, nan=-np.inf)) + self._penalty(w)
         return self.best.among(models, judged)
 
     def _note_failures(self) -> None:
@@ -298,7 +304,7 @@ class TrainingRun:
         start = np.nanmax(np.abs(first["domain_losses"]), initial=1e-6)
         if seen.max() > DIVERGED * start:
             name = self.now.roster.domains[int(np.nanargmax(losses))]
-            raise _too_long(
+            raise too_long_a_step(
                 f"makes the run diverge: the loss of domain {name!r} is {seen.max():.3g} in round "
                 f"{self.now.number}, and was {start:.3g} at the start"
             )
@@ -337,12 +343,3 @@ class TrainingRun:
         result.train_metrics_clientapp = {r["round"]: metrics(r) for r in self.history}
         result.epsilon = self.strategy.aggregation.price(players.t)
         return result
-
-
-def _too_long(found: str) -> InputError:
-    return InputError(
-        "step_w",
-        found,
-        "make step_w shorter (a tenth of it, say), or give limits=Limits(loss=..., update=...) if "
-        "a client may send anything",
-    )
