@@ -84,7 +84,8 @@ class AgnosticStrategy(Strategy):
         What a client may claim at most.
     output : {"best", "last", "average"}
         Which model is the result. "best": that of the least worst-domain loss, on the rows held out
-        if there are any, else of all rows and with γ/2 ‖w‖², of the models judged on the way, the last one and the average.
+        if there are any, else on all rows and with γ/2 ‖w‖², of the models judged on the way, the
+        last one and the average.
     hold_out : float
         The part of its rows, of each domain, that a client keeps out of training to judge models
         by; which rows these are is fixed by the seed and its key.
