@@ -49,7 +49,7 @@ def by_hand(rounds: int, epochs: int, lr: float) -> Any:
         for _ in range(epochs):
             optimizer.zero_grad()
             losses = nn.functional.cross_entropy(model(inputs), target, reduction="none")
-            (weights * losses).mean().backward()
+            (weights * losses).mean().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     return torch.nn.utils.parameters_to_vector(model.parameters()).detach().numpy()
 

@@ -185,7 +185,7 @@ class ModuleRows:
                 'it must give the loss of every row: with torch\'s losses, reduction="none"',
             )
         weights = torch.as_tensor(c, dtype=losses.dtype, device=losses.device)
-        (losses * weights).sum().backward()
+        (losses * weights).sum().backward()  # type: ignore[no-untyped-call]
         values: Array = losses.detach().double().cpu().numpy()
         return values
 
