@@ -14,8 +14,9 @@ import anymix as ax
 from anymix.flower import AgnosticStrategy, LocalGrid, client_app
 from anymix.flower.client import answer, node_key
 from anymix.flower.client_rows import DomainTable, LinearRows
+from anymix.flower.post import exchange
 from anymix.flower.torch_rows import ModuleRows
-from anymix.flower.wire import TRAIN, exchange, pack
+from anymix.flower.wire import TRAIN, pack
 from anymix.solvers.samplers import FullBatch, PerDomain
 
 STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
@@ -180,10 +181,10 @@ def test_keys_of_the_users_own() -> None:
     app = app_of(X, y, domains, parts, key=lambda c: f"site {c.node_config['partition-id']}")
     strategy = AgnosticStrategy(**STEPS)
     strategy.start(LocalGrid(app, 5), num_rounds=1)
-    assert [m.key for m in strategy._now.roster.members] == [f"site {i}" for i in range(5)]
+    assert [m.key for m in strategy._run.now.roster.members] == [f"site {i}" for i in range(5)]
 
 
-@pytest.mark.parametrize(("keep", "loads"), [(True, 2), (False, 8)])
+@pytest.mark.parametrize(("keep", "loads"), [(True, 2), (False, 12)])
 def test_rows_are_loaded_once_if_kept(keep: bool, loads: int) -> None:
     count = 0
 

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
+from flwr.supercore.constant import DEFAULT_SIMULATION_CONFIG
 
 from anymix import datasets
+from anymix.flower.apps import App
 from anymix.flower.engines import federate
 from anymix.mixtures import Point
 from anymix.problem.linear import LinearDomains
@@ -21,8 +23,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 ADULT, KEYBOARD = EXAMPLES / "federated_adult", EXAMPLES / "federated_keyboard"
 
 
+@pytest.mark.parametrize("folder", [ADULT, KEYBOARD])
+def test_flwr_run_works_without_any_settings(folder: Path) -> None:
+    """Flower simulates two nodes by default: "2 of 20 clients" came, and the run stopped."""
+    assert App.read(folder, {}).n_clients == DEFAULT_SIMULATION_CONFIG.num_supernodes
+
+
 def test_adult_is_solved_to_the_optimum_of_all_rows() -> None:
-    result = federate(ADULT)
+    result = federate(ADULT, run_config={"num-clients": 20})
     data = datasets.load_adult()
     central = solve(LinearDomains(data.X, data.y, data.domains), tol=1e-9)
     assert result["domains"] == ["doctorate", "non-doctorate"]
@@ -51,7 +59,7 @@ def test_a_phone_holds_three_domains() -> None:
     problem = LinearDomains(X, y, domains)
     assert problem.domain_names.tolist() == ["chat", "mail", "web"]
     assert problem.sizes[0] > 2 * problem.sizes[1] > 2 * problem.sizes[2]  # people chat most
-    result = federate(KEYBOARD)
+    result = federate(KEYBOARD, run_config={"num-clients": 4})
     agnostic = solve(problem, tol=1e-9)
     plain = solve(problem, Point(problem.reference), tol=1e-9)
     assert result["objective"] == pytest.approx(agnostic.objective, abs=1e-6)

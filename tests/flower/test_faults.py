@@ -1,13 +1,7 @@
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 from collections.abc import Iterable
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,7 +59,7 @@ def test_wait_asks_again_and_gets_the_same_numbers() -> None:
 
 
 def test_wait_ends_at_the_deadline() -> None:
-    strategy = AgnosticStrategy(patience=Patience("wait", deadline=0.3), **STEPS)
+    strategy = AgnosticStrategy(patience=Patience("wait", 0.3, max_failures=99), **STEPS)
     with pytest.raises(MissingClientsError, match=r"round 1 lacks answers.*errors from \['1'\]"):
         strategy.start(stumbling(np.inf), num_rounds=4)
 
@@ -152,7 +146,8 @@ def test_clients_join_and_leave() -> None:
         if number == 4:
             grid.join({"partition-id": 3})
 
-    result = AgnosticStrategy(**STEPS).start(grid, num_rounds=6, evaluate_fn=change)
+    strategy = AgnosticStrategy(patience=Patience("skip"), **STEPS)
+    result = strategy.start(grid, num_rounds=6, evaluate_fn=change)
     assert [r["clients"] for r in result.history] == [6, 6, 5, 5, 6, 6]
     X, y, domains = table()
     rest = np.setdiff1d(np.arange(90), spread("parts", domains)[3])
@@ -163,28 +158,6 @@ def test_clients_join_and_leave() -> None:
         run = ax.stochastic_afl(problem, sampler=FullBatch(), state=state, **STEPS)
         state = next(islice(run, 1, None)).state
     np.testing.assert_allclose(result.w, state["w"], atol=1e-12)
-
-
-def test_who_leaves_in_the_middle_of_a_round_is_not_waited_for() -> None:
-    """The round is lost, the next ones are without it; the deadline would be an hour."""
-
-    class Fleeing(FaultyGrid):
-        def _push(self, message: Message) -> str:
-            here = self.contexts[message.metadata.dst_node_id]
-            message_id = super()._push(message)
-            if here.node_config["partition-id"] == 1 and message.metadata.group_id == "2":
-                self.leave(here.node_id)
-            return message_id
-
-    X, y, domains = table()
-    parts = spread("parts", domains)
-    grid = Fleeing(app_of(X, y, domains, parts), len(parts), {(1, 2)})
-    result = AgnosticStrategy(patience=Patience("wait"), **STEPS).start(
-        grid, num_rounds=4, timeout=0.05
-    )
-    assert [r["skipped"] for r in result.history] == [False, True, False, False]
-    assert [r["clients"] for r in result.history] == [6, 6, 5, 5]
-    assert result.excluded == {}
 
 
 def leaving(how_long: int) -> tuple[LocalGrid, Any]:
@@ -264,84 +237,3 @@ def test_with_a_smaller_share_the_others_stand_in_and_the_mixture_stays() -> Non
     strategy = AgnosticStrategy(patience=Patience("stop"), aggregation=Sum(0.9), **STEPS)
     with pytest.raises(MissingClientsError):
         strategy.start(faulty({(1, 1)}), num_rounds=1, timeout=0.05)
-
-
-RUN = """
-import os, signal, sys
-import anymix as ax
-from anymix.flower import AgnosticStrategy
-from anymix.solvers.samplers import Weighted
-from anymix.solvers.optimizers import Adam
-from flower.clients import grid_of
-path, kill_after, kill_in_save = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "save"
-
-def maybe(number, arrays):
-    if number == kill_after and not kill_in_save:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-if kill_in_save:  # after the new file is written beside, before it takes the place of the old
-    replace, count = os.replace, [0]
-    def fatal(new, target):
-        count[0] += 1
-        if count[0] == kill_after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return replace(new, target)
-    os.replace = fatal
-strategy = AgnosticStrategy(
-    step_w=0.05, step_mixture=0.1, sampler=Weighted(2), server_optimizer=Adam(), optimistic=True,
-    adversary="entropic", checkpoint=path, seed=5,
-)
-result = strategy.start(grid_of("mixed", seed=int(sys.argv[4])), num_rounds=8, evaluate_fn=maybe)
-print(result.w.tobytes().hex(), result.mixture.tobytes().hex(), result.w_average.tobytes().hex(),
-      [(r["round"], r["mixture"]) for r in result.history])
-"""
-
-
-def run_script(path: Path, kill_after: int, where: str, node_seed: int) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(RUN), path, str(kill_after), where, str(node_seed)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    return done.returncode, done.stdout if done.returncode in (0, -signal.SIGKILL) else done.stderr
-
-
-@pytest.mark.parametrize("where", ["round", "save"])
-def test_a_killed_server_resumes_to_the_same_bits(tmp_path: Path, where: str) -> None:
-    code, calm = run_script(tmp_path / "calm.npz", 99, "round", 0)
-    assert code == 0, calm
-    code, _ = run_script(tmp_path / "killed.npz", 4, where, 0)
-    assert code == -signal.SIGKILL
-    code, resumed = run_script(tmp_path / "killed.npz", 99, "round", 1)  # other node ids
-    assert code == 0, resumed
-    assert resumed == calm
-
-
-def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "run.npz"
-    AgnosticStrategy(checkpoint=path, **STEPS).start(grid_of(), num_rounds=1)
-    strategy = AgnosticStrategy(checkpoint=path, optimistic=True, **STEPS)
-    with pytest.raises(ValueError, match=r"optimistic=False.*this one has.*optimistic=True"):
-        strategy.start(grid_of(), num_rounds=2)
-    path.write_bytes(b"half a file")
-    with pytest.raises(ValueError, match=r"run.npz cannot be read .*; move it away"):
-        AgnosticStrategy(checkpoint=path, **STEPS).start(grid_of(), num_rounds=2)
-
-
-def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
-    path = tmp_path / "run.npz"
-    first = AgnosticStrategy(checkpoint=path, **STEPS).start(grid_of(), num_rounds=3)
-    grid = grid_of()
-    again = AgnosticStrategy(checkpoint=path, **STEPS).start(grid, num_rounds=3)
-    np.testing.assert_array_equal(first.w, again.w)
-    assert len(again.history) == 3
-
-
-def test_who_was_left_out_stays_out_after_a_restart(tmp_path: Path) -> None:
-    options: dict[str, Any] = {**STEPS, "patience": Patience("skip", max_failures=1)}
-    path = tmp_path / "run.npz"
-    AgnosticStrategy(checkpoint=path, **options).start(stumbling(1), num_rounds=2)
-    result = AgnosticStrategy(checkpoint=path, **options).start(grid_of("parts"), num_rounds=3)
-    assert [r["clients"] for r in result.history] == [6, 5, 5]

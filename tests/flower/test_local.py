@@ -14,7 +14,8 @@ from flwr.serverapp.strategy import FedAvg
 
 import anymix.flower
 from anymix.flower import LocalGrid
-from anymix.flower.wire import exchange, pack, unpack
+from anymix.flower.post import exchange
+from anymix.flower.wire import pack, unpack
 
 BEHIND_THE_FRONT = [
     ("flwr.common.constant", "ErrorCode"),

@@ -176,7 +176,7 @@ def test_earlier_iterates_are_not_overwritten() -> None:
     seen: list[Any] = []
 
     def look(number: int, arrays: Any) -> None:
-        seen.append((strategy._players.w, strategy._players.adversary.mixture))
+        seen.append((strategy._run.players.w, strategy._run.players.adversary.mixture))
         copies.append(tuple(v.copy() for v in seen[-1]))
 
     copies: list[Any] = []

@@ -45,8 +45,6 @@ def train(grid: Grid, config: Any) -> dict[str, Any]:
         "weighted": Weighted(size),
     }
     strategy = AgnosticStrategy(
-        step_w=config["step-w"],
-        step_mixture=config["step-mixture"],
         sampler=samplers[config["sampler"]],
         gamma=config["gamma"],
         patience=Patience(min_clients=config["num-clients"]),
@@ -62,6 +60,6 @@ def train(grid: Grid, config: Any) -> dict[str, Any]:
         "mixture": result.mixture.tolist(),
         "domain_losses": result.history[-1]["domain_losses"],
         "rounds": len(result.history),
-        "w": result.w.tolist(),
+        "w": result.w_best.tolist(),
         "w_average": result.w_average.tolist(),
     }

@@ -11,6 +11,7 @@ from anymix.flower.local import LocalGrid
 
 if TYPE_CHECKING:
     from anymix.flower.aggregation import Sum
+    from anymix.flower.local_training import LocalTraining
     from anymix.flower.members import MissingClientsError
     from anymix.flower.policy import Limits, Patience
     from anymix.flower.privacy import Privacy
@@ -21,6 +22,7 @@ __all__ = [
     "AgnosticStrategy",
     "Limits",
     "LocalGrid",
+    "LocalTraining",
     "MissingClientsError",
     "Patience",
     "Privacy",
@@ -34,6 +36,7 @@ __all__ = [
 _LATER = {
     "AgnosticStrategy": "anymix.flower.strategy",
     "Limits": "anymix.flower.policy",
+    "LocalTraining": "anymix.flower.local_training",
     "MissingClientsError": "anymix.flower.members",
     "Patience": "anymix.flower.policy",
     "Privacy": "anymix.flower.privacy",

@@ -13,7 +13,6 @@ the way.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +22,14 @@ from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
+from anymix.flower.client_data import ClientData, Describe, Load, number_of
 from anymix.flower.client_rows import ClientRows, LinearRows
+from anymix.flower.local_training import LocalTraining
 from anymix.flower.wire import Arrays, Settings, pack, unpack
 from anymix.problem import part_sums
-from anymix.problem.linear import LinearDomains
 
 if TYPE_CHECKING:
     import torch
-
-Load = Callable[[Context], tuple[Any, Any, Any]]
 
 __all__ = ["answer", "client_app", "introduce", "node_key"]
 
@@ -68,7 +66,9 @@ def client_app(
     intercept: bool = True,
     classes: ArrayLike | None = None,
     key: Callable[[Context], str] = node_key,
-    keep: bool = True,
+    keep: bool | int = True,
+    describe: Describe | None = None,
+    local: LocalTraining | None = None,
 ) -> ClientApp:
     """The Flower app of clients that learn a linear model or a PyTorch module.
 
@@ -88,8 +88,16 @@ def client_app(
         All classes of the linear model. Name them when a client may lack one.
     key : function
         key(context) names the client, the same in every run.
-    keep : bool
-        Load once and keep the rows in memory, not once a message.
+    keep : bool or int
+        Load once and keep the rows in memory, not once a message. A number keeps those of so many
+        clients, the last ones asked: for thousands of clients in one process.
+    describe : function, optional
+        describe(context) gives ({domain: rows}, columns) without loading the rows, to answer "who
+        are you"; for phones by the thousand, most of which are asked rarely. It must agree with
+        `load`, and `classes` must be given.
+    local : LocalTraining, optional
+        Of a module: the client's own optimizer, its device and its precision. Parameters with
+        requires_grad=False are frozen: they are neither sent nor changed.
 
     Returns
     -------
@@ -101,64 +109,94 @@ def client_app(
     ...     return [[0.0], [1.0]], ["no", "yes"], ["web", "mail"]
     >>> app = client_app(load)
     """
-    app, loaded = ClientApp(), dict[tuple[int, int], ClientRows]()
-
-    def rows_of(context: Context) -> ClientRows:
-        place = (context.run_id, context.node_id)
-        if place in loaded:
-            return loaded[place]
-        rows = _rows_of_model(load(context), model, loss, intercept, classes)
-        if keep:
-            loaded[place] = rows
-        return rows
+    app = ClientApp()
+    rows_of = ClientData(load, model, loss, intercept, classes, key, keep, describe, local)
 
     @app.query()
     def who(message: Message, context: Context) -> Message:
-        arrays, settings = introduce(rows_of(context), key(context))
-        return Message(pack(arrays, settings), reply_to=message)
+        settings = unpack(message.content)[1]
+        if describe is None:
+            reply = introduce(rows_of(context, settings).train, key(context))
+        else:
+            reply = describe_only(*rows_of.described(context, settings), key(context))
+        return Message(pack(*reply), reply_to=message)
+
+    @app.query("first")
+    def first(message: Message, context: Context) -> Message:
+        if model is None:
+            raise InputError("model", "is None", "a linear model starts at 0")
+        from anymix.flower.torch_rows import first_weights  # loads PyTorch
+
+        seed = unpack(message.content)[1]["seed"]
+        return Message(pack(first_weights(model, seed), {}), reply_to=message)
+
+    @app.query("moments")
+    def second(message: Message, context: Context) -> Message:
+        rows = rows_of(context, unpack(message.content)[1]).linear
+        return Message(pack({"moments": rows.moments()}, {}), reply_to=message)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
         arrays, settings = unpack(message.content)
-        w = np.concatenate([array.ravel() for array in arrays.values()])
-        reply = answer(rows_of(context), key(context), w, settings)
+        rows = rows_of(context, settings).some
+        reply = answer(rows, key(context), _vector(arrays), settings)
         return Message(pack(*reply), reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message: Message, context: Context) -> Message:
+        arrays, settings = unpack(message.content)
+        kept = rows_of(context, settings)
+        rows = kept.held if settings["held"] else kept.some
+        sums = judge(kept.some, rows, _vector(arrays), settings.get("chunk"))
+        return Message(pack({}, {"sums": sums}), reply_to=message)
 
     @app.query("solve")
     def solve(message: Message, context: Context) -> Message:
-        rows = rows_of(context)
-        if not isinstance(rows, LinearRows):
-            raise InputError("model", f"is {rows.kind}", "federated_solve is for the linear model")
+        rows = rows_of(context, {}).linear
         question = part_sums.Question.of_arrays(*unpack(message.content))
         return Message(pack(part_sums.answer(rows.problem, question), {}), reply_to=message)
 
     return app
 
 
-def _rows_of_model(
-    loaded: tuple[Any, Any, Any],
-    model: Callable[[], torch.nn.Module] | None,
-    loss: Any,
-    intercept: bool,
-    classes: ArrayLike | None,
-) -> ClientRows:
-    X, y, domains = loaded
-    if model is None:
-        return LinearRows(LinearDomains(X, y, domains, loss, intercept=intercept, classes=classes))
-    from anymix.flower.torch_rows import ModuleRows  # loads PyTorch
-
-    return ModuleRows(model(), loss, X, y, domains)
+def _vector(arrays: Arrays) -> NDArray[Any]:
+    """The arrays of a model as one vector."""
+    return np.concatenate([array.ravel() for array in arrays.values()])
 
 
-def introduce(rows: ClientRows, key: str) -> tuple[Arrays, Settings]:
+def judge(
+    rows: ClientRows, held: ClientRows | None, w: NDArray[Any], chunk: int | None = None
+) -> NDArray[np.float64]:
+    """The sums of the losses and of the rows of each domain of `rows`, over the rows `held`."""
+    p, sums = len(rows.table.names), dict.fromkeys(rows.table.names, (0.0, 0.0))
+    if held is not None:
+        table = held.table
+        every = table.draw(np.ones(len(table.names), dtype=bool), 0, [0])[1]
+        losses = every.sums(held.losses(w, chunk), len(table.names))
+        sums |= dict(zip(table.names, zip(losses, table.sizes, strict=True), strict=True))
+    return np.array([sums[name] for name in rows.table.names]).reshape(p, 2).T.ravel()
+
+
+def introduce(rows: ClientRows | None, key: str) -> tuple[Arrays, Settings]:
     """The reply to "who are you": the key, the domains and their rows, the model."""
+    if rows is None:
+        nothing = {"domains": [], "n_parameters": 1, "kind": "no rows", "n_scores": 1}
+        return {"counts": np.zeros(0)}, {"key": key, **nothing}
+    counts = dict(zip(rows.table.names, rows.table.sizes.tolist(), strict=True))
+    return describe_only(counts, rows, key)
+
+
+def describe_only(counts: dict[str, float], model: ClientRows, key: str) -> tuple[Arrays, Settings]:
+    """The same reply, of rows that are not there, and any rows under the same model."""
     settings = {
         "key": key,
-        "domains": rows.table.names,
-        "n_parameters": rows.n_parameters,
-        "kind": rows.kind,
+        "domains": list(counts),
+        "n_parameters": model.n_parameters,
+        "kind": model.kind,
+        "n_scores": model.problem.n_scores if isinstance(model, LinearRows) else 0,
+        "intercept": isinstance(model, LinearRows) and bool(model.problem.intercept),
     }
-    return {"counts": rows.table.sizes}, settings
+    return {"counts": np.array([*counts.values()], dtype=np.float64)}, settings
 
 
 def answer(
@@ -180,7 +218,7 @@ def answer(
         The model, float32 or float64.
     settings : dict
         weights (a and b of its domains, one after the other), seed, round, batch_size, local_steps,
-        step and gamma.
+        step and gamma; local_epochs for passes by the client's own optimizer instead of steps.
 
     Returns
     -------
@@ -191,6 +229,8 @@ def answer(
     asked, m = (a != 0) | (b != 0), rows.table.sizes
     mass, start = float(a @ m), w
     update = losses = np.zeros(0)
+    if settings.get("local_epochs") and mass > 0:
+        return _answer_of_epochs(rows, key, w, settings)
     for j in range(settings["local_steps"] if mass > 0 else 1):
         seed = [settings["seed"], settings["round"], number_of(key), j]
         chosen, shares = rows.table.draw(asked, settings["batch_size"], seed)
@@ -207,6 +247,16 @@ def answer(
     return {"update": update.astype(start.dtype, copy=False)}, {"sums": sums}
 
 
-def number_of(key: str) -> int:
-    """A number for the key, the same on every machine (Python's own hash is not)."""
-    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")
+def _answer_of_epochs(
+    rows: ClientRows, key: str, w: NDArray[Any], settings: Settings
+) -> tuple[Arrays, Settings]:
+    """The reply after passes over all rows: the update is A (w_0 − w_J)/s, as after local steps."""
+    a, b = settings["weights"].reshape(2, -1)
+    asked, m = (a != 0) | (b != 0), rows.table.sizes
+    every = rows.table.draw(asked, 0, [0])[1]
+    values = rows.losses(w)
+    seed = [settings["seed"], settings["round"], number_of(key), 0]
+    end = rows.train_locally(w, every.row_weights(a, len(values)), settings, seed)
+    update = float(a @ m) * (w - end) / settings["step"]
+    sums = np.concatenate([b * every.sums(values, len(m)), asked * m])
+    return {"update": update.astype(w.dtype, copy=False)}, {"sums": sums}

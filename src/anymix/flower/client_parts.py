@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
 from anymix.flower.members import Members
-from anymix.flower.policy import count
+from anymix.flower.policy import Limits, count
 from anymix.flower.results import Record
 from anymix.flower.roster import Roster
 from anymix.flower.rounds import Answer, Question, Round
@@ -41,6 +41,8 @@ class Clients:
         Seconds to wait for the answer of a client.
     attempts : int
         How often a client is asked when it fails or does not answer in that time.
+    limits : Limits, optional
+        What a client may claim of itself.
 
     Attributes
     ----------
@@ -57,12 +59,13 @@ class Clients:
         domains: Sequence[str] | None = None,
         timeout: float = 200.0,
         attempts: int = 3,
+        limits: Limits | None = None,
     ) -> None:
         self.grid = grid
         self.timeout = finite_number("timeout", timeout, "give seconds > 0", lambda s: s > 0)
         self.attempts = count("attempts", attempts)
         self.rounds: list[Record] = []
-        self._members = Members(grid, domains)
+        self._members = Members(grid, domains, limits, self.timeout)
         self.roster = self._everybody(None if n_clients is None else count("n_clients", n_clients))
         self._nodes = self.roster.nodes  # which may change, when a client comes back elsewhere
 
@@ -71,25 +74,26 @@ class Clients:
         members, failures = self._members, 0
 
         def wanted() -> int:
-            return max(1, len(list(self.grid.get_node_ids())) if n_clients is None else n_clients)
+            n = len(list(self.grid.get_node_ids())) if n_clients is None else n_clients
+            return max(1, n - len(members.empty))
 
         def enough(roster: Roster) -> bool:
             nonlocal failures
             failures += bool(members.refused)
             if len(roster.members) >= wanted():
                 return True
-            if members.excluded or failures >= self.attempts:
+            if set(members.excluded) - members.empty or failures >= self.attempts:
                 why = "; ".join(members.refused.values())
                 raise InputError("a client", f"cannot take part: {why}", "mend it or leave it out")
             return False
 
-        roster = members.wait(enough, self.timeout, timeout=self.timeout, again=True)
+        roster = members.wait(enough, self.timeout, again=True)
         if len(roster.members) < wanted():
             raise TimeoutError(
                 f"{len(roster.members)} of {wanted()} clients answered within {self.timeout} s; "
                 "start the others, or raise timeout"
             )
-        return roster
+        return members.settle(roster)
 
     def problem(self, center: Array) -> Parts:
         """The oracle for `solve` and `certify`; `center` is the mixture that is asked for first."""
@@ -129,9 +133,12 @@ class Clients:
     def _find_again(self, keys: Sequence[str]) -> None:
         """Clients that came back on another node, with the same rows as before."""
         self._members.forget(keys)
-        patience = min(self.timeout, 30.0)  # a dead node may still be listed, and never answers
         before = {member.key: member for member in self.roster.members if member.key in keys}
-        for member in self._members.look(patience, again=True).members:
+        seconds = min(self.timeout, 30.0)  # a dead node may still be listed, and never answers
+        found = self._members.wait(
+            lambda roster: set(keys) <= set(roster.keys), seconds, timeout=seconds, again=True
+        )
+        for member in found.members:
             old = before.get(member.key)
             if old is None:
                 continue

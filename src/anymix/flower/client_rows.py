@@ -5,12 +5,15 @@ Row i is a part S_ik of domain k: 1 or 0 where a row has one domain, any weight 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from anymix.errors import InputError
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import SquaredError
 from anymix.solvers.samplers import DomainRows
@@ -89,6 +92,16 @@ class ClientRows(Protocol):
         """Σ_i c_i ∇ℓ_i(w), c_i = Σ_k a_k S_ik, and the ℓ_i(w) of the rows; None is all of them."""
         ...
 
+    def losses(self, w: NDArray[Any], chunk: int | None = None) -> Array:
+        """The ℓ_i(w) of all rows, so many of them at once."""
+        ...
+
+    def train_locally(
+        self, w: NDArray[Any], c: Array, settings: Mapping[str, Any], seed: list[int]
+    ) -> Array:
+        """w after passes of the client's own over its rows, weighted by c, (n_parameters,)."""
+        ...
+
 
 class LinearRows:
     """The rows of a client, to be fitted by a linear model."""
@@ -117,3 +130,23 @@ class LinearRows:
         value, slope = part.loss.derivatives(part.scores(part._check_w(w)), part.y, 1)
         c = shares.row_weights(a, len(value))
         return part.pull_back(slope * (c if slope.ndim == 1 else c[:, None])), value
+
+    def train_locally(
+        self, w: NDArray[Any], c: Array, settings: Mapping[str, Any], seed: list[int]
+    ) -> Array:
+        """Refused: a linear model takes local steps."""
+        raise InputError("local_epochs", "is given for a linear model", "give local_steps")
+
+    def losses(self, w: NDArray[Any], chunk: int | None = None) -> Array:
+        """The ℓ_i(w) of all rows."""
+        part = self.problem
+        value: Array = part.loss.derivatives(part.scores(part._check_w(w)), part.y, 0)[0]
+        return value
+
+    def moments(self) -> Array:
+        """Σ 1, Σ x_j and Σ x_j² of all columns, that of the intercept last, (3, columns)."""
+        X, ones = self.problem.X, np.ones(int(self.problem.intercept))
+        n, squares = float(X.shape[0]), X.multiply(X) if sparse.issparse(X) else X * X
+        sums = np.asarray(X.sum(axis=0)).ravel(), np.asarray(squares.sum(axis=0)).ravel()
+        columns = [np.concatenate([column, n * ones]) for column in (np.full(X.shape[1], n), *sums)]
+        return np.array(columns)

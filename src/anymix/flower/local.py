@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from flwr.serverapp import Grid
 from anymix.flower.wire import Run, failure, give_identity, through_the_wire
 
 __all__ = ["LocalGrid"]
+
+_run_ids = count(1)  # two grids are two runs: what a client keeps of one is not of the other
 
 
 class LocalGrid(Grid):
@@ -64,7 +67,7 @@ class LocalGrid(Grid):
     ) -> None:
         give_identity()
         self.app, self.bytes = app, 0
-        self._run = Run.create_empty(run_id=1)
+        self._run = Run.create_empty(run_id=next(_run_ids))
         self._run_config = dict(run_config or {})
         self._rng = np.random.default_rng(seed)
         self._replies: dict[str, Message] = {}

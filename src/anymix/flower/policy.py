@@ -30,34 +30,43 @@ class Patience:
     Parameters
     ----------
     on_missing : {"wait", "skip", "stop"}
-        When clients do not answer, or a domain has nobody: "wait" asks them again until the
-        deadline and then stops, "skip" makes no step in this round, "stop" raises
-        MissingClientsError.
+        When clients do not answer, have left, or a domain has nobody: "wait" waits for them and
+        asks them again until the deadline, and then stops; "stop" stops at once, with a
+        MissingClientsError; "skip" makes no step in this round, and goes on without who has left.
     deadline : float
         Seconds that "wait" waits in a round, and that the first round waits for clients.
     min_clients : int
         The first round waits for so many: nodes take their time to register.
     max_failures : int
-        A client that fails so many rounds in a row is left out from then on. One that sends
-        nonsense (NaN, wrong shapes, other counts) is left out at once.
+        A client that fails so many times in a row, in one round or in several, is left out from
+        then on. One that sends nonsense (NaN, wrong shapes, other counts) is left out at once.
+    introduction : float
+        Seconds that new clients get to load their rows and say who they are, before the run goes
+        on without them. A later answer is taken when it comes.
+    grace : float
+        Seconds that a round still waits after enough answers have come (`Sum(min_share=0.9)`):
+        whoever is later than that is left behind in this round.
 
     Examples
     --------
-    >>> Patience(on_missing="skip", min_clients=10)
-    Patience(on_missing='skip', deadline=3600.0, min_clients=10, max_failures=3)
+    >>> Patience(on_missing="skip", min_clients=10).max_failures
+    3
     """
 
     on_missing: Literal["wait", "skip", "stop"] = "wait"
     deadline: float = 3600.0
     min_clients: int = 1
     max_failures: int = 3
+    introduction: float = 30.0
+    grace: float = 1.0
 
     def __post_init__(self) -> None:
         if self.on_missing not in ("wait", "skip", "stop"):
             raise InputError(
                 "on_missing", f"is {self.on_missing!r}", "give 'wait', 'skip' or 'stop'"
             )
-        finite_number("deadline", self.deadline, "give seconds ≥ 0", lambda s: s >= 0)
+        for name in ("deadline", "introduction", "grace"):
+            finite_number(name, getattr(self, name), "give seconds ≥ 0", lambda s: s >= 0)
         count("min_clients", self.min_clients)
         count("max_failures", self.max_failures)
 
@@ -78,22 +87,36 @@ class Limits:
         false update does, but does not undo it.
     rows : float, optional
         A client that claims more rows is left out: a false count would own its domain.
+    domains : int, optional
+        A client that names more domains is left out, unless the server names them itself
+        (`domains=` of the strategy): each new domain takes λ from the others.
+    clients_per_domain : int
+        So many clients must have rows of a domain; who has rows of another one is left out. 1
+        trusts every client to know its domains; 2 keeps one liar from making any.
+    authenticated : bool
+        Whether a key belongs for good to the public key of the node that used it first. For a
+        SuperLink with --enable-supernode-auth, where a node keeps its public key; elsewhere each
+        start of a node makes a new one, and a client could not come back.
 
     Examples
     --------
-    >>> Limits(loss=0.7)
-    Limits(loss=0.7, update=None, rows=None)
+    >>> Limits(loss=0.7).domains
+    100
     """
 
     loss: float | None = None
     update: float | None = None
     rows: float | None = None
+    domains: int | None = 100
+    clients_per_domain: int = 1
+    authenticated: bool = False
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value is not None:
+        for name in ("loss", "update", "rows", "domains"):
+            if getattr(self, name) is not None:
                 fix = "give a positive number, or None"
-                finite_number(name, value, fix, lambda limit: limit > 0)
+                finite_number(name, getattr(self, name), fix, lambda limit: limit > 0)
+        count("clients_per_domain", self.clients_per_domain)
 
     def cut(self, given: Contribution, A: Array, B: Array, local_steps: int) -> Contribution:
         """The contribution of a client with the masses A and B (p,), within the limits.

@@ -8,8 +8,8 @@ the noisy sums alone, so T rounds cost what T such mechanisms cost.
 What the (ε, δ) says: whether a client sent its sums or zeros makes little difference to all models
 and mixtures of the run. Its numbers of rows m_kc, and who is there, count as public, and so do the
 counters in the history. The server sees the replies before the noise; clients that do not trust it
-need secure aggregation as well. The protocol is made for that (the server only adds), but Flower
-has SecAgg+ only in its legacy API of workflows over NumPyClient, which these messages cannot use.
+need secure aggregation as well. The protocol is made for that (the server only adds), but it is not
+connected to Flower's SecAgg+ yet.
 No discount is taken for rounds that ask only some of the clients, and no client may stand in for a
 lost one, which would count for more than its clip: everyone asked must answer.
 """

@@ -23,6 +23,8 @@ class History(list[Record]):
     - domains; mixture and domain_losses, λ and L_k of the model that the round began with (NaN of
       domains that nobody was asked about); agnostic_loss, their worst mixture in Λ;
     - clients, asked, missing, failures, rejected and clipped, numbers of clients;
+    - dropped, the replies that were not looked at: second ones, and those of nobody asked;
+    - held_out_losses and held_out_worst, where rows held out judged the model after the round;
     - seconds, bytes_sent and bytes_received.
     """
 
@@ -48,7 +50,7 @@ def metrics(record: Record) -> MetricRecord:
 
 @dataclass
 class AgnosticResult(Result):
-    """Flower's result (`arrays` is the last model), and the rest of what came out.
+    """Flower's result (`arrays` is the best model), and the rest of what came out.
 
     Attributes
     ----------
@@ -56,6 +58,10 @@ class AgnosticResult(Result):
         The last iterates, the output of the optimistic algorithm.
     w_average, mixture_average : ndarray
         The averages of all iterates, the output of Stochastic-AFL.
+    w_best : ndarray
+        The model of `arrays`: the best one, or what `output` of the strategy asks for.
+    output : str
+        Which one that is: "best" of those seen on the way, "last" or "average".
     average_arrays : ArrayRecord
         w_average in the form of `arrays`.
     domains : tuple of str
@@ -72,6 +78,8 @@ class AgnosticResult(Result):
     mixture: Array = field(default_factory=lambda: np.zeros(0))
     w_average: Array = field(default_factory=lambda: np.zeros(0))
     mixture_average: Array = field(default_factory=lambda: np.zeros(0))
+    w_best: Array = field(default_factory=lambda: np.zeros(0))
+    output: str = "last"
     average_arrays: ArrayRecord = field(default_factory=ArrayRecord)
     domains: tuple[str, ...] = ()
     history: History = field(default_factory=History)

@@ -11,6 +11,7 @@ from flwr.app import Message
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
+from anymix.flower.holdings import Holdings
 from anymix.flower.wire import MessageError, unpack
 from anymix.mixtures import MixtureSet, Simplex
 
@@ -38,6 +39,11 @@ class Member:
         The length of its model's w.
     kind : str
         What its model is; all clients must have the same.
+    n_scores : int
+        Of a linear model of this library, which starts at 0 and has no loss below 0, in how many
+        blocks w comes; 0 of any other model.
+    intercept : bool
+        Whether the last entry of each block is an intercept, which is not penalised.
     """
 
     key: str
@@ -46,26 +52,46 @@ class Member:
     counts: Array
     n_parameters: int
     kind: str
+    n_scores: int = 1
+    intercept: bool = False
+
+    def half_square(self, w: Array) -> float:
+        """½‖w‖² without the intercepts."""
+        squares = (w * w).reshape(max(self.n_scores, 1), -1)
+        return 0.5 * float(squares[:, : squares.shape[1] - int(self.intercept)].sum())
+
+    @property
+    def linear(self) -> bool:
+        """Whether it is a linear model of this library."""
+        return self.n_scores > 0
 
     @staticmethod
     def of(reply: Message, node_id: int) -> Member:
-        """Read and check the reply of a node to "who are you"; MessageError says what is wrong."""
+        """Read and check the reply of a node to "who are you"; MessageError says what is wrong.
+
+        A client without rows has no domains.
+        """
         if reply.has_error():
             raise MessageError(f"the client failed: {reply.error.reason}")
         arrays, settings = unpack(reply.content)
         key, names, kind = (settings.get(k) for k in ("key", "domains", "kind"))
         counts, d = arrays.get("counts"), settings.get("n_parameters")
+        blocks = settings.get("n_scores")
         if not (isinstance(key, str) and isinstance(names, list) and isinstance(kind, str)):
             raise MessageError(f"key, domains and kind are {key!r}, {names!r} and {kind!r}")
         if not (isinstance(d, int) and d >= 1):
             raise MessageError(f"n_parameters is {d!r}")
+        if not (isinstance(blocks, int) and blocks >= 0) or (blocks and d % blocks):
+            raise MessageError(f"n_scores is {blocks!r} for {d} parameters")
         strange = not all(isinstance(name, str) for name in names)
-        if not names or strange or len(set(names)) != len(names):
+        if strange or len(set(names)) != len(names):
             raise MessageError(f"domains is {names!r}")
         good = counts is not None and counts.dtype == np.float64 and counts.shape == (len(names),)
         if counts is None or not good or not np.all((counts > 0) & (counts < np.inf)):
             raise MessageError(f"counts is {counts!r} for the domains {names}")
-        return Member(key, node_id, tuple(names), counts, d, kind)
+        return Member(
+            key, node_id, tuple(names), counts, d, kind, blocks, settings.get("intercept") is True
+        )
 
 
 @dataclass(frozen=True)
@@ -80,8 +106,6 @@ class Roster:
         All domains, in the order of Λ.
     places : tuple of ndarray
         The numbers of each member's domains, in its own order.
-    counts : ndarray of shape (members, p)
-        How many rows each member has of each domain.
 
     Examples
     --------
@@ -97,7 +121,6 @@ class Roster:
     members: tuple[Member, ...]
     domains: tuple[str, ...]
     places: tuple[Indices, ...] = field(repr=False)
-    counts: Array = field(repr=False)
 
     @staticmethod
     def of(members: Iterable[Member], domains: Sequence[str] | None = None) -> Roster:
@@ -106,17 +129,30 @@ class Roster:
         present = {name for member in ordered for name in member.domains}
         names = tuple(sorted(present)) if domains is None else tuple(domains)
         place = {name: k for k, name in enumerate(names)}
-        places = tuple(np.array([place[name] for name in m.domains]) for m in ordered)
-        counts = np.zeros((len(ordered), len(names)))
-        for row, member, here in zip(counts, ordered, places, strict=True):
-            row[here] = member.counts
-        return Roster(ordered, names, places, counts)
+        places = tuple(np.array([place[name] for name in m.domains], np.intp) for m in ordered)
+        return Roster(ordered, names, places)
+
+    @cached_property
+    def holdings(self) -> Holdings:
+        """Who has how many rows of what, without the zeros."""
+        lengths = [len(place) for place in self.places]
+        nothing = [np.zeros(0)]
+        return Holdings(
+            np.repeat(np.arange(len(lengths)), lengths),
+            np.concatenate([*self.places, np.zeros(0, np.intp)]),
+            np.concatenate([member.counts for member in self.members] + nothing),
+            (len(self.members), len(self.domains)),
+        )
+
+    @property
+    def counts(self) -> Array:
+        """How many rows each member has of each domain, (members, p), zeros and all."""
+        return self.holdings.table(self.holdings.m)
 
     @cached_property
     def sizes(self) -> Array:
         """m_k, the rows of every domain over all members, (p,)."""
-        sizes: Array = self.counts.sum(axis=0)
-        return sizes
+        return self.holdings.sizes
 
     def mixture_set(
         self, mixtures: MixtureSet | Callable[[Array], MixtureSet] | None
@@ -136,12 +172,12 @@ class Roster:
             )
         return chosen
 
-    @property
+    @cached_property
     def keys(self) -> list[str]:
         """The keys of the members."""
         return [member.key for member in self.members]
 
-    @property
+    @cached_property
     def nodes(self) -> dict[str, int]:
         """The node of every member, by key."""
         return {member.key: member.node_id for member in self.members}

@@ -2,14 +2,16 @@
 
 The one way to ask clients, for training and for solving. Every reply is accounted for: it is an
 answer of the form that the question declares, an error that the client raised, or nonsense; who
-sent none is missing, for a client that was killed sends no error. Whoever asks decides who is asked
-again, and what to do when answers are missing in the end.
+sent none is missing, and so is a client that was killed, for which the SuperLink may reply that it
+is not available. Whoever asks decides who is asked again, and what to do when answers are missing
+in the end.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +21,8 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from anymix.flower.wire import MessageError, exchange, n_bytes, unpack
+from anymix.flower.post import Post
+from anymix.flower.wire import MessageError, is_unavailable, n_bytes, unpack
 
 Answer = dict[str, NDArray[np.float64]]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -104,8 +107,12 @@ class Round:
         Who raised an error, and which.
     rejected : dict of str to str
         Who sent nonsense, and what is wrong with it.
+    errors : Counter of str
+        How often each client has raised in this round.
     asked : int
         How many messages were sent; more than there are clients where some were asked again.
+    dropped : int
+        Replies that were not looked at: second ones, and those of nobody that was asked.
     sent, received : int
         Bytes of the arrays.
     """
@@ -122,7 +129,9 @@ class Round:
         self.answers: dict[str, Answer] = {}
         self.failed: dict[str, str] = {}
         self.rejected: dict[str, str] = {}
-        self.asked = self.sent = self.received = 0
+        self.errors: Counter[str] = Counter()
+        self.asked = self.sent = self.received = self.dropped = 0
+        self._expected: set[str] = set()  # whose reply to the last message is not here
         self._keys: dict[int, str] = {}  # of the nodes that were asked
         self._began = time.monotonic()
 
@@ -146,8 +155,12 @@ class Round:
         grid: Grid,
         timeout: float,
         again: Callable[[Round], Iterable[str]] = lambda asked: (),
+        enough: Callable[[Round], bool] = lambda asked: False,
     ) -> None:
         """Send the questions and take the replies, again for those that `again` names.
+
+        The answer to an earlier message of this round counts when it comes late. Between two
+        messages is a pause, each time twice as long, up to five seconds.
 
         Parameters
         ----------
@@ -158,12 +171,22 @@ class Round:
         again : function
             Round -> the keys of those to ask once more, none to leave it at that. Called whenever
             somebody's answer is not there.
+        enough : function
+            Round -> whether the answers that are here will do.
         """
-        keys: list[str] = list(self.questions)
+        keys, post, pause = list(self.questions), Post(grid), 0.05
+
+        def done() -> bool:
+            return not self._expected or enough(self)
+
         while keys:
-            for node_id, reply in exchange(grid, self.messages(keys), timeout).items():
-                self.take(reply, node_id)
-            keys = list(again(self)) if self.unanswered else []
+            post.send(self.messages(keys))
+            post.listen(timeout, lambda node_id, reply: self.take(reply, node_id), done)
+            keys = list(again(self)) if self.unanswered and not enough(self) else []
+            if keys:
+                time.sleep(pause)
+                pause = min(2 * pause, 5.0)
+        self.dropped += post.dropped
 
     def messages(self, keys: Iterable[str] | None = None) -> list[Message]:
         """The messages to these clients, None for all; what they said before is forgotten."""
@@ -172,6 +195,7 @@ class Round:
             self.failed.pop(key, None)
             self.rejected.pop(key, None)
             self._keys[self.nodes[key]] = key
+            self._expected.add(key)
         contents = [self.questions[key].content for key in keys]
         self.asked, self.sent = self.asked + len(keys), self.sent + sum(map(n_bytes, contents))
         return [
@@ -187,10 +211,16 @@ class Round:
         node_id = reply.metadata.src_node_id if node_id is None else node_id
         key = self._keys.get(node_id)
         if key is None or key in self.answers or key in self.rejected:
-            return  # nobody we asked, or a second reply
+            self.dropped += 1  # nobody we asked, or a second reply
+            return
+        self._expected.discard(key)
         self.failed.pop(key, None)
+        if is_unavailable(reply):
+            log.warning("client %r does not answer: %s", key, reply.error.reason)
+            return
         if reply.has_error():
             self.failed[key] = str(reply.error.reason)
+            self.errors[key] += 1
             log.warning("client %r failed: %s", key, reply.error.reason)
             return
         self.received += n_bytes(reply.content)

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
+from anymix.flower.holdings import Holdings
 from anymix.solvers.samplers import ModelSampler, Weighted
 
 Array = NDArray[np.float64]
 
-__all__ = ["row_weights"]
+__all__ = ["entry_weights", "row_weights"]
 
 
 def row_weights(
@@ -63,25 +64,40 @@ def row_weights(
     >>> float((a * counts).sum().round(9)), float((b * counts).sum().round(9))
     (1.0, 2.0)
     """
-    m, p, holds = counts.sum(axis=0), counts.shape[1], counts > 0
+    held = Holdings.of(counts)
+    a, b = entry_weights(held, mixture, sampler, clients_per_round, seed)
+    return held.table(a), held.table(b)
+
+
+def entry_weights(
+    held: Holdings,
+    mixture: Array,
+    sampler: ModelSampler,
+    clients_per_round: int | None,
+    seed: Sequence[int],
+) -> tuple[Array, Array]:
+    """(a, b) of every entry of the holdings; the rest of the table is 0. See `row_weights`."""
+    m, p, k = held.sizes, held.shape[1], held.domains
     weighted = isinstance(sampler, Weighted)
     if clients_per_round is None and not weighted:
-        return holds * (mixture / m), holds * (1 / m)
+        return (mixture / m)[k], (1 / m)[k]
     n, rng = clients_per_round or p, np.random.default_rng(seed)
-    each = np.where(holds, 1 / np.maximum(counts, 1e-300), 0.0)
     if weighted:
         by_mixture = rng.multinomial(n, mixture / mixture.sum())
         uniform = rng.multinomial(n, np.full(p, 1 / p))
-        a, b = (_draws(drawn, counts / m, rng) for drawn in (by_mixture, uniform))
-        return a * each / n, b * each * (p / n)
+        a, b = (_draws(drawn, held, rng) for drawn in (by_mixture, uniform))
+        return a / held.m / n, b / held.m * (p / n)
     if n < p:
         fix = f"give {p} or more, one for every domain, or take sampler=Weighted()"
         raise InputError("clients_per_round", f"is {n} for {p} domains", fix)
-    share = _draws(np.full(p, n // p), counts / m, rng) / (n // p)
-    return mixture * share * each, share * each
+    share = _draws(np.full(p, n // p), held, rng) / (n // p) / held.m
+    return mixture[k] * share, share
 
 
-def _draws(n: NDArray[np.int64], q: Array, rng: np.random.Generator) -> Array:
-    """How often each client is drawn, (clients, p): n_k draws by the shares q[:, k]."""
-    columns = [rng.multinomial(n[k], q[:, k]) for k in range(len(n))]
-    return np.column_stack(columns).astype(np.float64)
+def _draws(n: NDArray[np.int64], held: Holdings, rng: np.random.Generator) -> Array:
+    """How often each entry is drawn: n_k draws of a client of domain k, by its rows."""
+    drawn = np.zeros(len(held.m))
+    for k in np.flatnonzero(n):
+        who = held.by_domain[k]
+        drawn[who] = rng.multinomial(n[k], held.m[who] / held.m[who].sum())
+    return drawn

@@ -17,6 +17,7 @@ from flwr.serverapp import Grid
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.flower.client_parts import Clients
+from anymix.flower.policy import Limits
 from anymix.flower.results import Record
 from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.solvers.certificates import Certificate, certify
@@ -66,6 +67,7 @@ def federated_solve(
     domains: Sequence[str] | None = None,
     timeout: float = 200.0,
     attempts: int = 3,
+    limits: Limits | None = None,
     verbose: bool = False,
 ) -> FederatedSolution:
     """min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄) over the rows of all clients.
@@ -105,6 +107,8 @@ def federated_solve(
     attempts : int
         How often it is asked when it fails or does not answer in that time. A client that has come
         back meanwhile, on another node, is known by its key.
+    limits : Limits, optional
+        What a client may claim of itself: rows, domains, clients_per_domain, authenticated.
     verbose : bool
         Show a progress line.
 
@@ -132,7 +136,7 @@ def federated_solve(
     >>> solution.domain_names, solution.mixture.tolist(), len(solution.rounds)
     (('east', 'west'), [0.0, 1.0], 3)
     """
-    clients = Clients(grid, n_clients, domains, timeout, attempts)
+    clients = Clients(grid, n_clients, domains, timeout, attempts, limits)
     roster, chosen = clients.roster, clients.roster.mixture_set(mixtures)
     solution = solve(
         clients.problem(chosen.center),
@@ -171,6 +175,7 @@ def federated_certify(
     domains: Sequence[str] | None = None,
     timeout: float = 200.0,
     attempts: int = 3,
+    limits: Limits | None = None,
 ) -> Certificate:
     """lower ≤ min_w max_{λ∈Λ} Φ(w, λ) ≤ upper over the rows of all clients, in four rounds.
 
@@ -206,6 +211,8 @@ def federated_certify(
         Seconds to wait for the answer of a client.
     attempts : int
         How often a client is asked when it fails or does not answer in that time.
+    limits : Limits, optional
+        What a client may claim of itself: rows, domains, clients_per_domain, authenticated.
 
     Returns
     -------
@@ -225,7 +232,7 @@ def federated_certify(
     >>> proof.gap < 1e-3
     True
     """
-    clients = Clients(grid, n_clients, domains, timeout, attempts)
+    clients = Clients(grid, n_clients, domains, timeout, attempts, limits)
     chosen, lam = clients.roster.mixture_set(mixtures), np.asarray(mixture, dtype=np.float64)
     fits = lam.shape == (chosen.n_domains,)
     problem = clients.problem(chosen.project(lam) if fits else chosen.center)

@@ -15,7 +15,6 @@ the paper no longer covers the run.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -27,21 +26,15 @@ from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
-from anymix.flower import checkpoint as files
 from anymix.flower.aggregation import Aggregation, Sum
-from anymix.flower.members import Members, MissingClientsError
-from anymix.flower.model_arrays import ModelArrays
+from anymix.flower.local_training import check_evaluate_config, own_settings
+from anymix.flower.members import MissingClientsError
 from anymix.flower.moved import refuse_moved
 from anymix.flower.policy import Limits, Patience, count
-from anymix.flower.results import AgnosticResult, History, metrics
-from anymix.flower.roster import Roster
-from anymix.flower.sampling import row_weights
-from anymix.flower.training import TrainingRound
-from anymix.flower.wire import pack_record
-from anymix.mixtures import Adversary, MixtureSet
-from anymix.mixtures.penalties import penalty_on_mixtures
-from anymix.solvers.optimizers import SGD, Optimizer
-from anymix.solvers.players import Players
+from anymix.flower.results import AgnosticResult, metrics
+from anymix.flower.training_run import TrainingRun
+from anymix.mixtures import MixtureSet
+from anymix.solvers.optimizers import Optimizer
 from anymix.solvers.samplers import FullBatch, ModelSampler, PerDomain, Weighted
 from anymix.solvers.steps import Schedule, as_function
 
@@ -59,8 +52,9 @@ class AgnosticStrategy(Strategy):
     ----------
     mixtures : MixtureSet or function, optional
         Λ; a function makes it from the sizes m_k; None is the simplex.
-    step_w, step_mixture : float or function
-        γ_w and γ_λ, numbers or functions of the step t = 1, 2, …
+    step_w, step_mixture : float or function, optional
+        γ_w and γ_λ, numbers or functions of the step t = 1, 2, … None needs none: see `Untuned`. A
+        linear model is then trained in units of its columns' spread, which up to 100 clients tell.
     sampler : FullBatch, PerDomain or Weighted, optional
         FullBatch (default): a client looks at all its rows; PerDomain(b) and Weighted(b): at b of
         each domain it is asked about. Weighted draws domains by λ, and then clients.
@@ -68,8 +62,12 @@ class AgnosticStrategy(Strategy):
         None asks all (Weighted: draws p), else see `sampling.row_weights`.
     local_steps : int
         Gradient steps of a client before it replies.
+    local_epochs : int, optional
+        Passes of a client over all its rows, in batches of the sampler's batch_size, by its own
+        optimizer (see `LocalTraining`), instead of local_steps; for modules. The server then
+        steps by the mean of the clients' changes: step_w=1 takes the mean of their models.
     server_optimizer : Optimizer, optional
-        The rule for w: SGD (default), Momentum, Adagrad, Adam.
+        The rule for w, given step_w: SGD (default), Momentum, Adagrad, Adam.
     optimistic : bool
         Optimistic Stochastic-AFL, whose last iterate converges.
     adversary : {"euclidean", "entropic"}
@@ -84,6 +82,17 @@ class AgnosticStrategy(Strategy):
         What to do about clients that do not answer.
     limits : Limits, optional
         What a client may claim at most.
+    output : {"best", "last", "average"}
+        Which model is the result. "best": that of the least worst-domain loss, on the rows held out
+        if there are any, else on all rows and with γ/2 ‖w‖², of the models judged on the way, the
+        last one and the average.
+    hold_out : float
+        The part of its rows, of each domain, that a client keeps out of training to judge models
+        by; which rows these are is fixed by the seed and its key.
+    evaluate_every : int
+        With hold_out, so many rounds lie between two models that are judged.
+    stop_after : int, optional
+        With hold_out, stop when so many models in a row were no better than the best; None goes on.
     domains : sequence of str, optional
         The names, in the order of Λ; None takes those that the first clients have, sorted.
     checkpoint : path-like, optional
@@ -105,11 +114,12 @@ class AgnosticStrategy(Strategy):
         self,
         mixtures: MixtureSet | Callable[[Array], MixtureSet] | None = None,
         *,
-        step_w: Schedule,
-        step_mixture: Schedule,
+        step_w: Schedule | None = None,
+        step_mixture: Schedule | None = None,
         sampler: ModelSampler | None = None,
         clients_per_round: int | None = None,
         local_steps: int = 1,
+        local_epochs: int | None = None,
         server_optimizer: Optimizer | None = None,
         optimistic: bool = False,
         adversary: Literal["euclidean", "entropic"] = "euclidean",
@@ -119,27 +129,48 @@ class AgnosticStrategy(Strategy):
         aggregation: Aggregation | None = None,
         patience: Patience | None = None,
         limits: Limits | None = None,
+        output: Literal["best", "last", "average"] = "best",
+        hold_out: float = 0.0,
+        evaluate_every: int = 10,
+        stop_after: int | None = None,
         domains: Sequence[str] | None = None,
         checkpoint: str | Path | None = None,
         seed: int = 0,
     ) -> None:
         self.mixtures, self.domains = mixtures, domains
-        self.step_w = as_function("step_w", step_w)
-        self.step_mixture = as_function("step_mixture", step_mixture)
+        self.step_w = None if step_w is None else as_function("step_w", step_w)
+        self.step_mixture = (
+            None if step_mixture is None else as_function("step_mixture", step_mixture)
+        )
         self.sampler = FullBatch() if sampler is None else sampler
         self.clients_per_round, self.local_steps = clients_per_round, local_steps
-        self.server_optimizer = SGD() if server_optimizer is None else server_optimizer
+        self.local_epochs = local_epochs
+        self.server_optimizer = server_optimizer
         self.optimistic, self.adversary = optimistic, adversary
         self.gamma, self.mu, self.w_radius = gamma, mu, w_radius
         self.aggregation: Aggregation = Sum() if aggregation is None else aggregation
         self.patience = Patience() if patience is None else patience
         self.limits = Limits() if limits is None else limits
+        self.output, self.hold_out = output, hold_out
+        self.evaluate_every, self.stop_after = evaluate_every, stop_after
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.seed = seed
         self._check()
 
     def _check(self) -> None:
         count("local_steps", self.local_steps)
+        count("evaluate_every", self.evaluate_every)
+        self._check_untuned()
+        if self.output not in ("best", "last", "average"):
+            fix = "give 'best', 'last' or 'average'"
+            raise InputError("output", f"is {self.output!r}", fix)
+        fix = "give a number in [0, 1)"
+        finite_number("hold_out", self.hold_out, fix, lambda part: 0 <= part < 1)
+        if self.stop_after is not None:
+            count("stop_after", self.stop_after)
+            if self.hold_out == 0:
+                fix = "give hold_out=0.2 too: only rows not trained with can tell when to stop"
+                raise InputError("stop_after", f"is {self.stop_after}", fix)
         if self.clients_per_round is not None:
             count("clients_per_round", self.clients_per_round)
         if self.w_radius is not None:
@@ -155,8 +186,30 @@ class AgnosticStrategy(Strategy):
         if not (isinstance(seed, int | np.integer) and seed >= 0):
             raise InputError("seed", f"is {self.seed!r}", "give a whole number ≥ 0")
 
+    def _check_untuned(self) -> None:
+        """What is given without a step for w."""
+        if self.step_w is None and self.server_optimizer is not None:
+            found = f"is {self.server_optimizer}, without a step_w"
+            raise InputError("server_optimizer", found, "give step_w too, or neither")
+        if self.local_epochs is not None:
+            count("local_epochs", self.local_epochs)
+        own = self.local_epochs or (self.local_steps if self.local_steps > 1 else None)
+        if self.step_w is None and own is not None:
+            name = "local_epochs" if self.local_epochs else "local_steps"
+            fix = "give step_w, the size of the clients' steps"
+            raise InputError(name, f"is {own}, without a step_w", fix)
+
     def __repr__(self) -> str:
         return f"AgnosticStrategy({self.mixtures}, on_missing={self.patience.on_missing!r}, ...)"
+
+    @property
+    def settings(self) -> str:
+        """What a resumed run must share with the run it continues."""
+        names = (
+            "sampler clients_per_round local_steps local_epochs server_optimizer optimistic "
+            "adversary gamma mu w_radius aggregation limits hold_out seed"
+        )
+        return ", ".join(f"{name}={getattr(self, name)}" for name in names.split())
 
     # -- the loop ------------------------------------------------------------------------------
 
@@ -177,13 +230,17 @@ class AgnosticStrategy(Strategy):
         grid : flwr.serverapp.Grid
             Where the clients are.
         initial_arrays : ArrayRecord, optional
-            The start of the model; None starts the linear model at 0.
+            The start of the model; None starts a linear model at 0, and a module at its own first
+            weights, which a client makes from the seed.
         num_rounds : int
             The number of the last round.
         timeout : float
             Seconds that a round waits for replies, each time it asks.
-        train_config, evaluate_config : ConfigRecord, optional
-            Not used: all settings are the strategy's own.
+        train_config : ConfigRecord, optional
+            Sent to the clients, whose own optimizer gets it (see `LocalTraining`). local_steps,
+            local_epochs, batch_size and step in it take the place of the strategy's.
+        evaluate_config : ConfigRecord, optional
+            `chunk`, how many rows a client computes at once when models are judged.
         evaluate_fn : function, optional
             evaluate_fn(round, arrays) is called after every round.
 
@@ -191,123 +248,28 @@ class AgnosticStrategy(Strategy):
         -------
         AgnosticResult
         """
-        result = AgnosticResult()
-        arrays = self._begin(grid, initial_arrays)
-        while self._number < num_rounds:
-            t = self._number + 1
-            self._plan(t, arrays)
-            self._now.ask(grid, timeout, self.patience, self.aggregation)
-            self._advance()
-            self._save()
-            arrays = self._arrays.record(self._players.w)
-            if evaluate_fn is not None:
-                found = evaluate_fn(t, arrays)
-                if found is not None:
-                    result.evaluate_metrics_serverapp[t] = found
-        return self._finish(result)
-
-    def _begin(self, grid: Grid, initial_arrays: ArrayRecord | None) -> ArrayRecord:
-        """Meet the clients and set up the players, or put them back as they were."""
-        max_rows = np.inf if self.limits.rows is None else self.limits.rows
-        self._members = Members(grid, self.domains, max_rows)
-        self._history, self._number, saved = History(), 0, None
-        if self.checkpoint is not None and self.checkpoint.exists():
-            saved = self._load(self.checkpoint)
-        roster = self._members.gather(self.patience.min_clients, self.patience.deadline)
-        self._arrays = ModelArrays(initial_arrays, roster.members[0].n_parameters)
-        self._players = Players(
-            self._arrays.w,
-            self._opponent(roster),
-            self.server_optimizer,
-            self.step_w,
-            self.step_mixture,
-            self.w_radius,
-        )
-        if saved is not None:
-            D, saved_size = self._arrays.w.size, saved["w"].size
-            if saved_size != D:
-                found = f"has {saved_size} parameters, the clients' model {D}"
-                raise InputError("checkpoint", found, "give another file")
-            self._players.load_state_dict(files.nested(saved))
-        return self._arrays.record(self._players.w)
-
-    def _opponent(self, roster: Roster) -> Adversary:
-        """λ, which moves only there."""
-        return Adversary(
-            roster.mixture_set(self.mixtures),
-            step=1.0,
-            kind=self.adversary,
-            optimistic=self.optimistic,
-            penalty=penalty_on_mixtures(self.mu, roster.sizes, None),
-        )
-
-    def _finish(self, result: AgnosticResult) -> AgnosticResult:
-        players, members = self._players, self._members
-        result.w, result.w_average = players.w.copy(), players.w_average
-        result.arrays = self._arrays.record(result.w)
-        result.average_arrays = self._arrays.record(result.w_average)
-        result.mixture = players.adversary.mixture
-        result.mixture_average = players.adversary.average
-        result.domains, result.excluded = members.domains or (), dict(members.excluded)
-        result.history = self._history
-        result.train_metrics_clientapp = {r["round"]: metrics(r) for r in self._history}
-        result.epsilon = self.aggregation.price(players.t)
-        return result
-
-    # -- one round -----------------------------------------------------------------------------
-
-    def _plan(self, number: int, arrays: ArrayRecord) -> None:
-        """Who is asked about which rows in this round."""
-        started = time.monotonic()
-        waiting = self.patience.deadline if self.patience.on_missing == "wait" else 0.0
-        roster = self._members.wait(lambda roster: not roster.empty_domains, waiting)
-        settings = {
-            "seed": int(self.seed),
-            "round": number,
-            "batch_size": getattr(self.sampler, "batch_size", 0),
-            "local_steps": self.local_steps,
-            "step": self.step_w(self._players.t + 1),
-            "gamma": float(self.gamma),
-        }
-        a, b = self._row_weights(roster, number)
-        content, D = pack_record(arrays, settings), len(self._players.w)
-        self._now = TrainingRound(number, roster, a, b, content, D, started)
-
-    def _row_weights(self, roster: Roster, number: int) -> tuple[Array, Array]:
-        """How much the rows of every client count, (clients, p); 0 where a domain has nobody."""
-        if roster.empty_domains:
-            return np.zeros_like(roster.counts), np.zeros_like(roster.counts)
-        mixture, seed = self._players.adversary.mixture, [self.seed, number]
-        return row_weights(roster.counts, mixture, self.sampler, self.clients_per_round, seed)
-
-    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is found, and told
-    def _advance(self) -> None:
-        """Add the answers up and step; no step where answers are missing."""
-        now, replies, players = self._now, self._now.replies, self._players
-        for key, why in replies.rejected.items():
-            self._members.exclude(key, why)
-        failed = sorted([*replies.missing, *replies.failed])
-        self._members.note(replies.answers, failed, self.patience.max_failures)
-        now.check_not_blown_up(players.w)
-        given = now.contributions(self.limits, self.local_steps)
-        sums = self.aggregation.add_up(given, now.A, now.B, players.t + 1)
-        mixture, losses, worst = players.adversary.mixture, np.full(now.A.shape[1], np.nan), np.nan
-        if sums is None:
-            now.go_on_without(self.patience)
-        else:
-            players.step(*sums)
-            if not np.isfinite(players.w).all():
-                raise InputError(
-                    "step_w",
-                    f"took w beyond all numbers in round {now.number}",
-                    "make step_w shorter, or give limits=Limits(update=...) if a "
-                    "client may send anything",
-                )
-            losses = np.where(now.B.sum(axis=0) > 0, sums[1], np.nan)
-        if np.all(np.isfinite(losses)):
-            worst = float(players.adversary.mixtures.maximize(losses) @ losses)
-        self._number = now.number
-        self._history.append(now.record(mixture, losses, worst, skipped=sums is None))
+        config, evaluation = dict(train_config or {}), dict(evaluate_config or {})
+        own_settings(config), check_evaluate_config(evaluation)  # complain before the first round
+        result, run = AgnosticResult(), TrainingRun(self, grid, initial_arrays)
+        run.train_config, run.evaluate_config = config, evaluation
+        self._run = run
+        while run.number < num_rounds:
+            t = run.number + 1
+            run.plan(t, run.model)
+            run.now.ask(grid, timeout, self.patience, self.aggregation, run.members.failures)
+            if run.now.must_begin_again(self.patience):
+                continue
+            run.advance()
+            if run.judge_now():
+                run.judge(timeout)
+            run.save()
+            found = None if evaluate_fn is None else evaluate_fn(t, run.model)
+            if found is not None:
+                result.evaluate_metrics_serverapp[t] = found
+            if self.stop_after is not None and run.best.since >= self.stop_after:
+                log.info("round %d: no better model for %d evaluations", t, run.best.since)
+                break
+        return run.finish(result, timeout)
 
     # -- the rest of Flower's interface --------------------------------------------------------
 
@@ -315,17 +277,17 @@ class AgnosticStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """The messages of a round: the model, and the weights of the rows of each client asked."""
-        self._plan(server_round, arrays)
-        return self._now.replies.messages()
+        self._run.plan(server_round, arrays)
+        return self._run.now.replies.messages()
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord, MetricRecord]:
         """Add the replies up and step; the model after it, and the record of the round."""
         for reply in replies:
-            self._now.replies.take(reply)
-        self._advance()
-        return self._arrays.record(self._players.w), metrics(self._history[-1])
+            self._run.now.replies.take(reply)
+        self._run.advance()
+        return self._run.model, metrics(self._run.history[-1])
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -341,42 +303,4 @@ class AgnosticStrategy(Strategy):
 
     def summary(self) -> None:
         """Log what is about to run."""
-        log.info("%r: %s", self, self._settings)
-
-    # -- checkpoints ---------------------------------------------------------------------------
-
-    @property
-    def _settings(self) -> str:
-        """What a resumed run must share with the run it continues."""
-        names = (
-            "sampler clients_per_round local_steps server_optimizer optimistic adversary gamma mu "
-            "w_radius aggregation limits seed"
-        )
-        return ", ".join(f"{name}={getattr(self, name)}" for name in names.split())
-
-    def _save(self) -> None:
-        if self.checkpoint is None:
-            return
-        rest = {
-            "round": self._number,
-            "domains": self._members.domains,
-            "failures": self._members.failures,
-            "excluded": self._members.excluded,
-            "history": self._history,
-            "settings": self._settings,
-        }
-        files.save(self.checkpoint, files.flat(self._players.state_dict()), rest)
-
-    def _load(self, path: Path) -> dict[str, NDArray[Any]]:
-        arrays, rest = files.load(path)
-        if rest["settings"] != self._settings:
-            raise InputError(
-                f"checkpoint {path}",
-                f"is of a run with {rest['settings']}, this one has {self._settings}",
-                "give the same settings or another file",
-            )
-        self._number, self._history = rest["round"], History(rest["history"])
-        members = self._members
-        members.domains = tuple(rest["domains"])
-        members.failures, members.excluded = rest["failures"], rest["excluded"]
-        return arrays
+        log.info("%r: %s", self, self.settings)

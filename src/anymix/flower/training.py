@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from flwr.app import RecordDict
@@ -22,9 +22,11 @@ from anymix.flower.wire import TRAIN, with_vector
 
 Array = NDArray[np.float64]
 
-__all__ = ["TrainingRound"]
+__all__ = ["TrainingRound", "too_long_a_step"]
 
 log = logging.getLogger("anymix.flower")
+
+ABSURD = 1e100  # no mean loss of rows is as large
 
 
 class TrainingRound:
@@ -36,8 +38,9 @@ class TrainingRound:
         The number of the round; the first is 1.
     roster : Roster
         The clients that are there.
-    a, b : ndarray of shape (clients, p)
-        The weights of their rows, see `sampling`; nobody is asked where both are 0.
+    a, b : ndarray
+        The weights of their rows, of each entry of the roster's holdings, see `sampling`; nobody
+        is asked where both are 0.
     content : RecordDict
         The model and the settings that all messages share.
     n_parameters : int
@@ -47,12 +50,12 @@ class TrainingRound:
 
     Attributes
     ----------
-    A, B : ndarray of shape (clients, p)
-        The masses asked for: rows times weights.
+    A, B : ndarray of shape (asked, p)
+        The masses asked for, rows times weights, of the clients that are asked.
     replies : Round
         The messages and what came of them.
-    someone_left : bool
-        Whether a client that was asked is no longer on the grid.
+    left : list of str
+        Clients that were asked and are no longer on the grid.
     clipped : set of str
         Whose contribution was cut to the limits.
     """
@@ -68,65 +71,104 @@ class TrainingRound:
         started: float,
     ) -> None:
         self.number, self.roster, self.started = number, roster, started
-        self.someone_left = False
+        self.left: list[str] = []
+        self._enough_since = float("inf")
         self.clipped: set[str] = set()
-        self.A, self.B = a * roster.counts, b * roster.counts
-        self._asked = (self.A > 0) | (self.B > 0)  # (clients, p)
-        rows: list[int] = np.flatnonzero(self._asked.any(axis=1)).tolist()
-        self._rows = {roster.members[i].key: i for i in rows}
-        questions = self._questions(np.stack([a, b], axis=1), content, n_parameters)
+        held = roster.holdings
+        mass_a, mass_b = a * held.m, b * held.m
+        asked = np.unique(held.clients[(mass_a > 0) | (mass_b > 0)])
+        self.A, self.B = held.rows(asked, mass_a), held.rows(asked, mass_b)
+        self._asked = (self.A > 0) | (self.B > 0)  # (asked, p)
+        self._clients: list[int] = asked.tolist()
+        self._rows = {roster.members[i].key: row for row, i in enumerate(self._clients)}
+        ends = np.searchsorted(held.clients, asked, side="right")
+        begins = np.searchsorted(held.clients, asked, side="left")
+        slices = [slice(i, j) for i, j in zip(begins, ends, strict=True)]
+        weights = np.stack([a, b])  # (2, entries)
+        questions = self._questions([weights[:, here] for here in slices], content, n_parameters)
         self.replies = Round(TRAIN, questions, roster.nodes, group=str(number))
 
-    def _questions(self, weights: Array, content: RecordDict, D: int) -> dict[str, Question]:
+    def _questions(self, weights: list[Array], content: RecordDict, D: int) -> dict[str, Question]:
         """By client; most get the very same message when all are asked."""
         contents: dict[bytes, RecordDict] = {}
         questions = {}
-        for key, i in self._rows.items():
-            place = self.roster.places[i]
-            own = weights[i][:, place]  # (2, its domains)
+        for key, row in self._rows.items():
+            member, own = self.roster.members[self._clients[row]], weights[row]  # (2, its domains)
             same = own.tobytes()
             if same not in contents:
                 contents[same] = with_vector(content, "weights", own)
+            place = self.roster.places[self._clients[row]]
             shapes = {"update": (D,), "sums": (2 * len(place),)}
-            counts = (self._asked[i] * self.roster.counts[i])[place]
-            questions[key] = Question(contents[same], shapes, _same_counts(counts))
+            counts = self._asked[row][place] * member.counts
+            check = _check(counts, self.B[row][place], member.linear)
+            questions[key] = Question(contents[same], shapes, check)
         return questions
 
     @property
+    def has_enough(self) -> bool:
+        """Whether enough have answered, so that the others are late rather than missing."""
+        return self._enough_since < float("inf")
+
+    @property
     def here(self) -> NDArray[np.bool_]:
-        """Who has answered, (clients,)."""
-        return np.array([key in self.replies.answers for key in self.roster.keys], dtype=bool)
+        """Who of those asked has answered, (asked,)."""
+        return np.array([key in self.replies.answers for key in self._rows], dtype=bool)
 
     # -- asking --------------------------------------------------------------------------------
 
-    def ask(self, grid: Grid, timeout: float, patience: Patience, aggregation: Aggregation) -> None:
-        """Ask the clients; with "wait", those that fail or are silent again until the deadline."""
+    def ask(
+        self,
+        grid: Grid,
+        timeout: float,
+        patience: Patience,
+        aggregation: Aggregation,
+        failures: Mapping[str, int],
+    ) -> None:
+        """Ask the clients; with "wait", those that fail or are silent again until the deadline.
+
+        `failures` counts how often each has failed before: who does so too often is not asked
+        again. When enough have answered, the others get a little more time.
+        """
+
+        def enough(replies: Round) -> bool:
+            if not self.has_enough and aggregation.enough(self.A, self.B, self.here):
+                self._enough_since = time.monotonic()
+            return time.monotonic() >= self._enough_since + patience.grace
 
         def again(replies: Round) -> list[str]:
             late = [key for key in replies.unanswered if key not in replies.rejected]
+            tries = {key: replies.errors[key] + failures.get(key, 0) for key in late}
+            late = [key for key in late if tries[key] < patience.max_failures]
             over = time.monotonic() - self.started >= patience.deadline
-            if patience.on_missing != "wait" or not late or over:
+            if patience.on_missing != "wait" or over or self.has_enough:
                 return []
-            if aggregation.enough(self.A, self.B, self.here):
-                return []
-            if {replies.nodes[key] for key in late} - set(grid.get_node_ids()):
-                self.someone_left = True  # who is gone cannot answer any more
-                return []
-            time.sleep(0.05)
-            return late
+            left = {replies.nodes[key] for key in late} - set(grid.get_node_ids())
+            self.left = sorted(key for key in late if replies.nodes[key] in left)
+            return [] if left else late
 
-        self.replies.ask(grid, timeout, again)
+        self.replies.ask(grid, timeout, again, enough)
 
-    def go_on_without(self, patience: Patience) -> None:
-        """Whether a round without enough answers is skipped, or the end: MissingClientsError."""
+    def must_begin_again(self, patience: Patience) -> bool:
+        """Whether a client left in the middle of the round, which begins anew when it is back."""
+        again = bool(self.left) and patience.on_missing == "wait" and not self.replies.rejected
+        if again:
+            log.warning("round %d: the clients %s have left", self.number, self.left)
+        return again
+
+    def go_on_without(self, patience: Patience, excluded: Mapping[str, str]) -> None:
+        """Whether a round without enough answers is skipped, or the end: MissingClientsError.
+
+        The others can go on, in the next round, without who has just been left out.
+        """
         replies = self.replies
-        others_can_go_on = bool(replies.rejected) or self.someone_left  # in the next round
+        others = [key for key in replies.questions if key not in excluded]
+        others_can_go_on = bool(others) and (bool(self.left) or len(others) < len(self._rows))
         if patience.on_missing == "skip" or (patience.on_missing == "wait" and others_can_go_on):
             return
         raise MissingClientsError(
             f"round {self.number} lacks answers: none from {sorted(replies.missing)}, errors from "
             f"{sorted(replies.failed)}, nonsense from {sorted(replies.rejected)}; nobody has rows "
-            f"of {self.roster.empty_domains}"
+            f"of {self.roster.empty_domains}{_first(replies.failed)}"
         )
 
     def check_not_blown_up(self, w: Array) -> None:
@@ -155,7 +197,8 @@ class TrainingRound:
         return given
 
     def _contribution(self, i: int, answer: Answer) -> Contribution:
-        place, losses = self.roster.places[i], np.zeros(len(self.roster.domains))
+        place = self.roster.places[self._clients[i]]
+        losses = np.zeros(len(self.roster.domains))
         losses[place] = answer["sums"][: len(place)]
         return Contribution(answer["update"], self._asked[i] * losses)
 
@@ -175,19 +218,39 @@ class TrainingRound:
             "failures": len(replies.failed),
             "rejected": len(replies.rejected),
             "clipped": len(self.clipped),
+            "dropped": replies.dropped,
             "seconds": time.monotonic() - self.started,
             "bytes_sent": replies.sent,
             "bytes_received": replies.received,
         }
 
 
-def _same_counts(counts: Array) -> Callable[[Answer], str | None]:
-    """The client must count the rows that it described itself with."""
+def _first(failed: Mapping[str, str]) -> str:
+    """What the first client that failed says about it."""
+    return next((f"; client {key!r}: {why}" for key, why in sorted(failed.items())), "")
+
+
+def _check(counts: Array, B: Array, linear: bool) -> Callable[[Answer], str | None]:
+    """The client must count the rows that it described itself with, and have believable losses."""
 
     def check(answer: Answer) -> str | None:
-        found = answer["sums"][len(counts) :]
-        if np.array_equal(found, counts):
-            return None
-        return f"its counts are {found}, and it should have {counts} rows to answer for"
+        losses, found = np.split(answer["sums"], [len(counts)])
+        if not np.array_equal(found, counts):
+            return f"its counts are {found}, and it should have {counts} rows to answer for"
+        if linear and np.any(losses < 0):
+            return f"its losses {losses} are negative"
+        if np.any(np.abs(losses) > ABSURD * B):
+            return f"its losses {losses} are absurd"
+        return None
 
     return check
+
+
+def too_long_a_step(found: str) -> InputError:
+    """What to do about a model that has run away."""
+    return InputError(
+        "step_w",
+        found,
+        "make step_w shorter (a tenth of it, say), or give limits=Limits(loss=..., update=...) if "
+        "a client may send anything",
+    )

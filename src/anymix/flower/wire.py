@@ -1,11 +1,14 @@
 """What travels between server and clients, and the only file that reaches behind Flower's front.
 
-A message holds named NumPy arrays and settings (numbers, strings, lists of them). Three kinds go
+A message holds named NumPy arrays and settings (numbers, strings, lists of them). These kinds go
 round, each answered by one reply:
 
     query           who are you: key, domains, rows of each, length and kind of the model
     train           the model's arrays and the weights of the rows  →  update and sums of losses
     query.solve     w and λ  →  the sums that the exact solver asks for
+    query.first     a seed  →  the first weights of the client's module
+    query.moments   →  sums of the columns and of their squares, for a run without step sizes
+    evaluate        the model's arrays  →  sums of the losses over all rows, or those held out
 
 Flower moves what is not in flwr.app, flwr.serverapp and flwr.clientapp from release to release; all
 imports from elsewhere are here, with a test that says which one is gone.
@@ -14,8 +17,7 @@ imports from elsewhere are here, with a test that says which one is gone.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from io import BytesIO
 from typing import Any, cast
@@ -26,7 +28,6 @@ from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.common.serde import message_from_proto, message_to_proto
 from flwr.proto.message_pb2 import Message as MessageProto
-from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 from numpy.typing import NDArray
@@ -37,8 +38,14 @@ Settings = dict[str, Any]
 WHO = "query"
 TRAIN = "train"
 SOLVE = "query.solve"
+FIRST = "query.first"
+MOMENTS = "query.moments"
+EVALUATE = "evaluate"
 
 __all__ = [
+    "EVALUATE",
+    "FIRST",
+    "MOMENTS",
     "SOLVE",
     "TRAIN",
     "WHO",
@@ -46,9 +53,9 @@ __all__ = [
     "MessageError",
     "Run",
     "Settings",
-    "exchange",
     "failure",
     "give_identity",
+    "is_unavailable",
     "n_bytes",
     "pack",
     "pack_record",
@@ -156,47 +163,17 @@ def n_bytes(content: RecordDict) -> int:
     return sum(len(a.data) for a in record.values()) if isinstance(record, ArrayRecord) else 0
 
 
-def exchange(
-    grid: Grid, messages: Sequence[Message], timeout: float, poll: float = 0.02
-) -> dict[int, Message]:
-    """Send messages to different nodes, and wait for one reply to each.
+def is_unavailable(reply: Message) -> bool:
+    """Whether the server between says that the node, or its reply, is not there.
 
-    Replies come in any order; a second reply, or one to an earlier message, is dropped. Flower's
-    own `send_and_receive` looks only every three seconds.
-
-    Parameters
-    ----------
-    grid : flwr.serverapp.Grid
-        Where the nodes are.
-    messages : sequence of Message
-        At most one to a node.
-    timeout : float
-        Seconds to wait at most.
-    poll : float
-        Seconds until the second look; later looks are further apart.
-
-    Returns
-    -------
-    dict of int to Message
-        The replies, by the node that was asked. The sender may be another: where a node is gone,
-        the server between replies in its name.
+    It does so in the name of a node that was killed; the client itself has said nothing.
     """
-    if not messages:
-        return {}
-    end = time.monotonic() + timeout
-    waiting = {i for i in grid.push_messages(messages) if i}
-    asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
-    replies: dict[str, Message] = {}
-    while True:
-        for reply in grid.pull_messages(sorted(waiting)):
-            if reply.metadata.reply_to_message_id in waiting:
-                replies.setdefault(reply.metadata.reply_to_message_id, reply)
-        waiting -= set(replies)
-        rest = end - time.monotonic()
-        if not waiting or rest <= 0:
-            return {asked[message_id]: reply for message_id, reply in replies.items()}
-        time.sleep(min(poll, rest))
-        poll = min(1.5 * poll, 0.5)  # a fast network is asked often, a slow one not too often
+    nobody = (
+        ErrorCode.NODE_UNAVAILABLE,
+        ErrorCode.MESSAGE_UNAVAILABLE,
+        ErrorCode.REPLY_MESSAGE_UNAVAILABLE,
+    )
+    return reply.has_error() and reply.error.code in nobody
 
 
 def failure(error: Exception, message: Message) -> Message:

@@ -1,0 +1,132 @@
+"""The rows of a client: loaded once in a run, and parted into those to train with and others."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from flwr.app import Context
+from numpy.typing import ArrayLike
+
+from anymix.errors import InputError
+from anymix.flower.client_rows import ClientRows, LinearRows
+from anymix.flower.held_out import split, take
+from anymix.flower.local_training import LocalTraining
+from anymix.flower.wire import Settings
+from anymix.problem.linear import LinearDomains
+
+if TYPE_CHECKING:
+    import torch
+
+Load = Callable[[Context], tuple[Any, Any, Any]]
+Describe = Callable[[Context], tuple[Mapping[Any, float], int]]
+
+__all__ = ["ClientData", "Describe", "Kept", "Load", "number_of"]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The rows of a client: those to train with, and those held out; None where there are none."""
+
+    train: ClientRows | None
+    held: ClientRows | None
+
+    @property
+    def some(self) -> ClientRows:
+        """The rows to train with; only clients that have some are asked."""
+        if self.train is None:
+            raise InputError("load", "gave no rows", "only clients that have rows are asked")
+        return self.train
+
+    @property
+    def linear(self) -> LinearRows:
+        """The same, under a linear model."""
+        rows = self.some
+        if not isinstance(rows, LinearRows):
+            raise InputError("model", f"is {rows.kind}", "this is for the linear model only")
+        return rows
+
+
+@dataclass
+class ClientData:
+    """Loads the rows of a client, once in a run."""
+
+    load: Load
+    model: Callable[[], torch.nn.Module] | None
+    loss: Any
+    intercept: bool
+    classes: ArrayLike | None
+    key: Callable[[Context], str]
+    keep: bool | int
+    describe: Describe | None = None
+    local: LocalTraining | None = None
+    loaded: dict[str, Kept] = field(default_factory=dict)
+    _template: ClientRows | None = None
+
+    def __call__(self, context: Context, settings: Settings) -> Kept:
+        """The rows, less the part that the server's settings hold out."""
+        run, (fraction, seed) = f"{context.run_id}/", settings.get("hold_out", (0.0, 0))
+        place = f"{run}{_place(context)}/{fraction}/{seed}"
+        if place not in self.loaded:
+            for old in [p for p in self.loaded if not p.startswith(run)]:
+                del self.loaded[old]  # of runs that are over
+            self.loaded[place] = self._split(context, fraction, seed)
+        rows = self.loaded[place] = self.loaded.pop(place)  # the last one asked is last
+        most = math.inf if self.keep is True else self.keep
+        while len(self.loaded) > most:
+            del self.loaded[next(iter(self.loaded))]
+        return rows
+
+    def described(
+        self, context: Context, settings: Settings
+    ) -> tuple[dict[str, float], ClientRows]:
+        """The rows to train with of each domain, as `describe` tells, and the model."""
+        if self.describe is None:
+            raise InputError("describe", "is None", "give a function")
+        counts, columns = self.describe(context)
+        fraction = settings.get("hold_out", (0.0, 0))[0]
+        kept = {str(name): float(n - int(fraction * n)) for name, n in counts.items() if n > 0}
+        if self._template is None:
+            y = [0.0] if self.classes is None else np.asarray(self.classes)[:1]
+            self._template = self._under_model(np.zeros((1, columns)), y, ["any"])
+        return dict(sorted(kept.items())), self._template
+
+    def _split(self, context: Context, fraction: float, seed: int) -> Kept:
+        X, y, domains = self.load(context)
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        if n == 0 or fraction == 0:
+            return Kept(self._under_model(X, y, domains) if n else None, None)
+        parts = split(domains, n, fraction, [seed, number_of(self.key(context)), 1])
+        train, held = ([take(table, rows) for table in (X, y, domains)] for rows in parts)
+        fitted = self._under_model(*train)
+        if not len(parts[1]):
+            return Kept(fitted, None)
+        classes = fitted.problem.classes if isinstance(fitted, LinearRows) else None
+        return Kept(fitted, self._under_model(*held, classes=classes))
+
+    def _under_model(self, X: Any, y: Any, domains: Any, *, classes: Any = None) -> ClientRows:
+        if self.model is None:
+            classes = self.classes if classes is None else classes
+            options = {"intercept": self.intercept, "classes": classes}
+            return LinearRows(LinearDomains(X, y, domains, self.loss, **options))
+        from anymix.flower.torch_rows import ModuleRows  # loads PyTorch
+
+        return ModuleRows(self.model(), self.loss, X, y, domains, self.local)
+
+
+def _place(context: Context) -> str:
+    """What rows are kept under besides the run: the node, and all that `load` can see of it.
+
+    A run id alone is not enough, since grids in one process may share it.
+    """
+    seen = [sorted(dict(c).items()) for c in (context.node_config, context.run_config)]
+    return f"{context.node_id}/{seen}"
+
+
+def number_of(key: str) -> int:
+    """A number for the key, the same on every machine (Python's own hash is not)."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")

@@ -1,0 +1,345 @@
+"""One run of training: the clients, both players, and what has happened, round by round.
+
+`AgnosticStrategy` is the settings; this is what moves.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import numpy as np
+from flwr.app import ArrayRecord
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from anymix.flower.aggregation import Sum
+from anymix.flower.checkpoint import Checkpoint, Saved
+from anymix.flower.coordinates import Coordinates
+from anymix.flower.judging import Best, judge, look_at_columns
+from anymix.flower.local_training import own_settings
+from anymix.flower.members import Members, MissingClientsError
+from anymix.flower.model_arrays import ModelArrays, first_arrays
+from anymix.flower.results import AgnosticResult, History, metrics
+from anymix.flower.roster import Roster
+from anymix.flower.run_settings import RunSettings
+from anymix.flower.sampling import entry_weights
+from anymix.flower.training import TrainingRound, too_long_a_step
+from anymix.flower.wire import Settings, pack_record
+from anymix.mixtures import Adversary
+from anymix.mixtures.penalties import penalty_on_mixtures
+from anymix.solvers.optimizers import SGD
+from anymix.solvers.players import Players
+from anymix.solvers.samplers import FullBatch
+from anymix.solvers.steps import Constant
+from anymix.solvers.untuned import Untuned
+
+Array = NDArray[np.float64]
+
+__all__ = ["TrainingRun"]
+
+log = logging.getLogger("anymix.flower")
+
+DIVERGED = 1e3  # a loss so many times that of the start is no accident of a batch
+
+
+class TrainingRun:
+    """A run from its first round, or from where its checkpoint left it.
+
+    Parameters
+    ----------
+    strategy : RunSettings
+        The settings.
+    grid : flwr.serverapp.Grid
+        Where the clients are.
+    initial_arrays : ArrayRecord, optional
+        The start of the model; None is 0 for a linear model, and a module's own first weights.
+
+    Attributes
+    ----------
+    number : int
+        The last round that is over.
+    now : TrainingRound
+        The round that is going on.
+    """
+
+    def __init__(
+        self, strategy: RunSettings, grid: Grid, initial_arrays: ArrayRecord | None
+    ) -> None:
+        self.strategy, self.grid, patience = strategy, grid, strategy.patience
+        self.held = {"hold_out": [float(strategy.hold_out), int(strategy.seed)]}
+        self.members = Members(
+            grid, strategy.domains, strategy.limits, patience.introduction, self.held
+        )
+        self.history, self.number, self.best = History(), 0, Best()
+        self._rule = Untuned()
+        self.train_config: Settings = {}
+        self.evaluate_config: Settings = {}
+        self._file = None if strategy.checkpoint is None else Checkpoint(strategy.checkpoint)
+        saved = None if self._file is None else self._file.load(strategy.settings)
+        if saved is not None:
+            self.number, self.history = saved.round, saved.history
+            self.members.domains = saved.domains
+            self.members.failures, self.members.excluded = saved.failures, saved.excluded
+        roster = self.members.gather(patience.min_clients, patience.deadline)
+        if initial_arrays is None and saved is not None:
+            initial_arrays = saved.arrays
+        if initial_arrays is None:
+            initial_arrays = first_arrays(grid, roster, strategy.seed, patience.introduction)
+        self._member = roster.members[0]  # all have the same model
+        self.arrays = ModelArrays(initial_arrays, self._member.n_parameters)
+        self._coordinates = self._choose_coordinates(roster, saved)
+        w = self.arrays.w
+        rule = SGD() if strategy.server_optimizer is None else strategy.server_optimizer
+        self.players = Players(
+            w if self._coordinates is None else self._coordinates.to_v(w),
+            self._opponent(roster),
+            self._rule if strategy.step_w is None else rule,
+            strategy.step_w or Constant(1.0),
+            strategy.step_mixture or Constant(0.0),
+            strategy.w_radius,
+        )
+        if saved is not None:
+            saved.check_size(w.size)
+            self.players.load_state_dict(saved.players)
+            self._rule.load_state_dict(saved.extra["rule"])
+            self.best = Best(**saved.best, w=saved.extra["best"]["w"])
+
+    def _choose_coordinates(self, roster: Roster, saved: Saved | None) -> Coordinates | None:
+        """Those in which all columns look alike, for a linear model without step sizes.
+
+        Not with a promise of privacy, which the sums of the columns would break, nor with a ball
+        for w, which is not one in other coordinates.
+        """
+        strategy = self.strategy
+        if saved is not None and "coordinates" in saved.extra:
+            return Coordinates.load(saved.extra["coordinates"])
+        if saved is None and (
+            strategy.step_w is None
+            and strategy.w_radius is None
+            and isinstance(strategy.aggregation, Sum)
+            and roster.members[0].linear
+        ):
+            timeout = strategy.patience.introduction
+            return look_at_columns(self.grid, roster, self.held, timeout)
+        return None
+
+    def _opponent(self, roster: Roster) -> Adversary:
+        """λ, which moves only there."""
+        strategy = self.strategy
+        return Adversary(
+            roster.mixture_set(strategy.mixtures),
+            step=1.0,
+            kind=strategy.adversary,
+            optimistic=strategy.optimistic,
+            penalty=penalty_on_mixtures(strategy.mu, roster.sizes, None),
+        )
+
+    @property
+    def w(self) -> Array:
+        """The model as it is now, as a vector."""
+        return self._to_w(self.players.w)
+
+    @property
+    def model(self) -> ArrayRecord:
+        """The model as it is now."""
+        return self.arrays.record(self.w)
+
+    def _to_w(self, v: Array) -> Array:
+        return v.copy() if self._coordinates is None else self._coordinates.to_w(v)
+
+    # -- one round -----------------------------------------------------------------------------
+
+    def plan(self, number: int, arrays: ArrayRecord) -> None:
+        """Who is asked about which rows in this round."""
+        started, strategy, w = time.monotonic(), self.strategy, self.players.w
+        roster = self._who_is_there(number)
+        settings = {
+            "seed": int(strategy.seed),
+            "round": number,
+            "batch_size": getattr(strategy.sampler, "batch_size", 0),
+            "local_steps": strategy.local_steps,
+            "step": self.players.step_w(self.players.t + 1),
+            "gamma": float(strategy.gamma),
+            "local_epochs": strategy.local_epochs or 0,
+            "config": self.train_config,
+            **own_settings(self.train_config),
+            **self.held,
+        }
+        a, b = self._row_weights(roster, number)
+        content = pack_record(arrays, settings)
+        self.now = TrainingRound(number, roster, a, b, content, len(w), started)
+
+    def _who_is_there(self, number: int) -> Roster:
+        """The clients of this round, when those that have left are back; or MissingClientsError.
+
+        With on_missing="skip" the round is of those who are there.
+        """
+        patience, members = self.strategy.patience, self.members
+
+        def enough(roster: Roster) -> bool:
+            gone = members.absent(roster)
+            if not gone or patience.on_missing == "skip":
+                return not roster.empty_domains
+            whole = Roster.of([*roster.members, *gone], members.domains)
+            here = np.isin(whole.keys, roster.keys)
+            return self.strategy.aggregation.enough(whole.counts, whole.counts, here)
+
+        roster = members.wait(enough, patience.deadline if patience.on_missing == "wait" else 0.0)
+        gone = sorted(member.key for member in members.absent(roster))
+        if gone:
+            log.warning("round %d is without the clients %s, which have left", number, gone)
+        if not enough(roster) and patience.on_missing != "skip":
+            raise MissingClientsError(
+                f"round {number} cannot begin: the clients {gone} have left and did not come back "
+                f"in {patience.deadline if patience.on_missing == 'wait' else 0.0:g} s, nobody has "
+                f"rows of {roster.empty_domains}; left out: {members.excluded}"
+            )
+        return roster
+
+    def _row_weights(self, roster: Roster, number: int) -> tuple[Array, Array]:
+        """How much the rows of every client count, of each of its domains; 0 if one has nobody."""
+        if roster.empty_domains:
+            return np.zeros_like(roster.holdings.m), np.zeros_like(roster.holdings.m)
+        strategy, mixture = self.strategy, self.players.adversary.mixture
+        seed = [strategy.seed, number]
+        n = strategy.clients_per_round
+        return entry_weights(roster.holdings, mixture, strategy.sampler, n, seed)
+
+    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is found, and told
+    def advance(self) -> None:
+        """Add the answers up and step; no step where answers are missing."""
+        strategy, now, players, before = self.strategy, self.now, self.players, self.w
+        self._note_failures()
+        now.check_not_blown_up(players.w)
+        given = now.contributions(strategy.limits, strategy.local_steps)
+        sums = strategy.aggregation.add_up(given, now.A, now.B, players.t + 1)
+        mixture, losses, worst = players.adversary.mixture, np.full(now.A.shape[1], np.nan), np.nan
+        if sums is None:
+            now.go_on_without(strategy.patience, self.members.excluded)
+        else:
+            losses = np.where(now.B.sum(axis=0) > 0, sums[1], np.nan)
+            self._check_losses(losses)
+            self._step(*sums)
+            if not np.isfinite(players.w).all():
+                raise too_long_a_step(f"took w beyond all numbers in round {now.number}")
+        if np.all(np.isfinite(losses)):
+            worst = self._worst(losses)
+        if self._sees_all and np.isfinite(worst):
+            self.best.see(before, worst + self._penalty(before), self.number)
+        self.number = now.number
+        self.history.append(now.record(mixture, losses, worst, skipped=sums is None))
+
+    def _step(self, delta_w: Array, delta_mixture: Array) -> None:
+        """Both players step, with the sizes given, or with those that need not be."""
+        strategy, players, rule = self.strategy, self.players, self._rule
+        if players.t == 0:
+            rule.worst = self._worst(delta_mixture)
+        gamma_w, gamma_mixture = players.next_sizes()
+        if strategy.step_mixture is None:
+            gamma_mixture = rule.mixture_step(delta_mixture)
+        if self._coordinates is not None:
+            delta_w = self._coordinates.pull_back(delta_w)
+        players.step(delta_w, delta_mixture, (gamma_w, gamma_mixture))
+
+    def _worst(self, losses: Array) -> float:
+        return float(self.players.adversary.mixtures.maximize(losses) @ losses)
+
+    def _penalty(self, w: Array) -> float:
+        """γ/2 ‖w‖², which is part of the aim on the rows trained with, and not on others."""
+        if self.strategy.hold_out > 0:
+            return 0.0
+        return self.strategy.gamma * self._member.half_square(w)
+
+    @property
+    def _sees_all(self) -> bool:
+        """Whether the losses of a round are those of all rows, so that they judge its model."""
+        strategy = self.strategy
+        whole = isinstance(strategy.sampler, FullBatch) and strategy.clients_per_round is None
+        return whole and strategy.hold_out == 0 and isinstance(strategy.aggregation, Sum)
+
+    # -- which model is the best -----------------------------------------------------------------
+
+    def judge_now(self) -> bool:
+        """Whether the model is to be judged by the rows held out."""
+        return self.strategy.hold_out > 0 and self.number % self.strategy.evaluate_every == 0
+
+    def judge(self, timeout: float) -> None:
+        """Judge the model by the rows held out, and keep it if it is the best so far."""
+        losses = self._losses(self.w, timeout)
+        worst = self._worst(np.nan_to_num(losses, nan=-np.inf))
+        self.best.see(self.w, worst, self.number)
+        self.history[-1] |= {"held_out_losses": losses.tolist(), "held_out_worst": worst}
+
+    def _losses(self, w: Array, timeout: float) -> Array:
+        settings = {**self.held, **self.evaluate_config, "held": self.strategy.hold_out > 0}
+        return judge(self.grid, self.members.look(), self.arrays.record(w), settings, timeout)
+
+    def _choose(self, timeout: float) -> tuple[Array, str]:
+        """The model to return, and what it is."""
+        models = {"last": self.w, "average": self._to_w(self.players.w_average)}
+        if self.strategy.output != "best":
+            return models[self.strategy.output], self.strategy.output
+        judged = {}
+        for name, w in models.items():
+            losses = self._losses(w, timeout)
+            if not np.isnan(losses).all():
+                judged[name] = self._worst(np.nan_to_num(losses, nan=-np.inf)) + self._penalty(w)
+        return self.best.among(models, judged)
+
+    def _note_failures(self) -> None:
+        replies = self.now.replies
+        for key, why in replies.rejected.items():
+            self.members.exclude(key, why)
+        silent = () if self.now.has_enough else replies.missing  # who is only late has not failed
+        failed = dict.fromkeys(silent, 1) | {k: replies.errors[k] for k in replies.failed}
+        self.members.note(replies.answers, failed, self.strategy.patience.max_failures)
+
+    def _check_losses(self, losses: Array) -> None:
+        """A run whose losses have grown a thousandfold has diverged, and ends here."""
+        seen = losses[np.isfinite(losses)]
+        first = next((r for r in self.history if not r["skipped"]), None)
+        if first is None or not seen.size:
+            return
+        start = np.nanmax(np.abs(first["domain_losses"]), initial=1e-6)
+        if seen.max() > DIVERGED * start:
+            name = self.now.roster.domains[int(np.nanargmax(losses))]
+            raise too_long_a_step(
+                f"makes the run diverge: the loss of domain {name!r} is {seen.max():.3g} in round "
+                f"{self.now.number}, and was {start:.3g} at the start"
+            )
+
+    # -- its end -------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Write the checkpoint, if there is one."""
+        if self._file is not None:
+            members, strategy, best = self.members, self.strategy, self.best
+            rest = {
+                "domains": members.domains,
+                "failures": members.failures,
+                "excluded": members.excluded,
+                "settings": strategy.settings,
+                "form": self.arrays.form,
+                "best": {"worst": best.worst, "round": best.round, "since": best.since},
+            }
+            extra = {"rule": self._rule.state_dict(), "best": {"w": best.w}}
+            if self._coordinates is not None:
+                extra["coordinates"] = self._coordinates.state_dict()
+            state = {**self.players.state_dict(), "extra": extra}
+            self._file.save(self.number, state, rest, self.history)
+
+    def finish(self, result: AgnosticResult, timeout: float) -> AgnosticResult:
+        """Put what came out into the result."""
+        players, members = self.players, self.members
+        result.w, result.w_average = self.w, self._to_w(players.w_average)
+        result.w_best, result.output = self._choose(timeout)
+        result.arrays = self.arrays.record(result.w_best)
+        result.average_arrays = self.arrays.record(result.w_average)
+        result.mixture = players.adversary.mixture
+        result.mixture_average = players.adversary.average
+        result.domains, result.excluded = members.domains or (), dict(members.excluded)
+        result.history = self.history
+        result.train_metrics_clientapp = {r["round"]: metrics(r) for r in self.history}
+        result.epsilon = self.strategy.aggregation.price(players.t)
+        return result
