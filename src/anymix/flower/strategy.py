@@ -38,7 +38,7 @@ from anymix.flower.roster import Roster
 from anymix.flower.sampling import row_weights
 from anymix.flower.training import TrainingRound
 from anymix.flower.wire import pack_record
-from anymix.mixtures import Adversary, MixtureSet
+from anymix.mixtures import Adversary, MixtureSet, Penalty
 from anymix.mixtures.penalties import penalty_on_mixtures
 from anymix.solvers.optimizers import SGD, Optimizer
 from anymix.solvers.players import Players
@@ -90,6 +90,8 @@ class AgnosticStrategy(Strategy):
         A file; the run is saved there after every round and goes on from there.
     seed : int
         Same seed, same numbers, on every engine.
+    prior : Penalty, optional
+        A prior on λ instead of mu, such as a `DirichletPrior`.
 
     Examples
     --------
@@ -122,6 +124,7 @@ class AgnosticStrategy(Strategy):
         domains: Sequence[str] | None = None,
         checkpoint: str | Path | None = None,
         seed: int = 0,
+        prior: Penalty | None = None,
     ) -> None:
         self.mixtures, self.domains = mixtures, domains
         self.step_w = as_function("step_w", step_w)
@@ -135,7 +138,7 @@ class AgnosticStrategy(Strategy):
         self.patience = Patience() if patience is None else patience
         self.limits = Limits() if limits is None else limits
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
-        self.seed = seed
+        self.seed, self.prior = seed, prior
         self._check()
 
     def _check(self) -> None:
@@ -238,7 +241,7 @@ class AgnosticStrategy(Strategy):
             step=1.0,
             kind=self.adversary,
             optimistic=self.optimistic,
-            penalty=penalty_on_mixtures(self.mu, roster.sizes, None),
+            penalty=penalty_on_mixtures(self.mu, roster.sizes, self.prior),
         )
 
     def _finish(self, result: AgnosticResult) -> AgnosticResult:
