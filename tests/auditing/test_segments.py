@@ -63,7 +63,7 @@ def test_noise_raises_an_alarm_in_at_most_five_percent_of_tables() -> None:
     assert alarms / 300 <= 0.05
 
 
-def test_a_segment_is_measured_on_rows_that_were_not_searched() -> None:
+def test_a_segment_is_measured_on_one_half_with_welch_s_interval() -> None:
     X, losses, _ = drawn(3, "category")
     halves = np.zeros(5000, dtype=bool)
     halves[np.random.default_rng(0).permutation(5000)[:2500]] = True
@@ -77,6 +77,13 @@ def test_a_segment_is_measured_on_rows_that_were_not_searched() -> None:
             lows = [welch.confidence_interval(level).low for level in levels]
             fits.append(same and np.isclose(lows, segment.excess.low).any())
         assert sum(fits) == 1
+
+
+def test_what_was_found_by_chance_is_measured_on_other_rows() -> None:
+    """On the rows searched, every group that was found looks worse; on others, about half."""
+    found = [s for i in range(6) for s in weak_segments(*drawn(50 + i, None, n=1000)[:2])]
+    assert len(found) > 10
+    assert 0.2 < np.mean([s.excess.value > 0 for s in found]) < 0.85
 
 
 def test_a_segment_is_what_its_words_say() -> None:

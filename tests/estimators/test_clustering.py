@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import anymix as ax
 from anymix.errors import InputError
 from anymix.estimators import describe_clients
-from anymix.problem.clusters import shares_of
+from anymix.problem.clusters import seeds, shares_of
 from anymix.problem.divergences import DIVERGENCES
 
 Array = NDArray[np.float64]
@@ -59,6 +59,17 @@ def planted(name: str, seed: int, K: int = 4, n: int = 60) -> tuple[Array, Array
     draw = draws.get(name, lambda c, m: rng.normal(c, size=(m, len(c))).mean(axis=0))
     rows = [draw(centers[k], m) for k, m in zip(kinds, sizes, strict=True)]
     return np.array(rows), sizes.astype(np.float64), kinds
+
+
+def test_seeds_are_drawn_by_weight_and_divergence() -> None:
+    X = np.array([[0.0]] * 98 + [[1.0], [3.0]])
+    D = DIVERGENCES["euclidean"]
+    drawn = [seeds(X, np.ones(100), 3, D, RNG(i)).ravel() for i in range(200)]
+    assert all(set(found) == {0.0, 1.0, 3.0} for found in drawn)  # a seed is not drawn again
+    second = [found[1] for found in drawn if found[0] == 0]
+    assert np.mean(np.array(second) == 3) == pytest.approx(0.9, abs=0.07)  # 9 : 1
+    heavy = [seeds(X, np.r_[np.ones(98), 900.0, 1.0], 1, D, RNG(i))[0, 0] for i in range(200)]
+    assert np.mean(np.array(heavy) == 1) == pytest.approx(0.9, abs=0.07)
 
 
 @pytest.mark.parametrize("n_clusters", [4, "bound"])

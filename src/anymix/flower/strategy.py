@@ -33,7 +33,7 @@ from anymix.flower.moved import refuse_moved
 from anymix.flower.policy import Limits, Patience, count
 from anymix.flower.results import AgnosticResult, metrics
 from anymix.flower.training_run import TrainingRun
-from anymix.mixtures import MixtureSet
+from anymix.mixtures import MixtureSet, Penalty
 from anymix.solvers.optimizers import Optimizer
 from anymix.solvers.samplers import FullBatch, ModelSampler, PerDomain, Weighted
 from anymix.solvers.steps import Schedule, as_function
@@ -99,6 +99,8 @@ class AgnosticStrategy(Strategy):
         A file; the run is saved there after every round and goes on from there.
     seed : int
         Same seed, same numbers, on every engine.
+    prior : Penalty, optional
+        A prior on λ instead of mu, such as a `DirichletPrior`.
 
     Examples
     --------
@@ -136,6 +138,7 @@ class AgnosticStrategy(Strategy):
         domains: Sequence[str] | None = None,
         checkpoint: str | Path | None = None,
         seed: int = 0,
+        prior: Penalty | None = None,
     ) -> None:
         self.mixtures, self.domains = mixtures, domains
         self.step_w = None if step_w is None else as_function("step_w", step_w)
@@ -154,7 +157,7 @@ class AgnosticStrategy(Strategy):
         self.output, self.hold_out = output, hold_out
         self.evaluate_every, self.stop_after = evaluate_every, stop_after
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
-        self.seed = seed
+        self.seed, self.prior = seed, prior
         self._check()
 
     def _check(self) -> None:

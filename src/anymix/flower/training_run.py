@@ -132,7 +132,7 @@ class TrainingRun:
             step=1.0,
             kind=strategy.adversary,
             optimistic=strategy.optimistic,
-            penalty=penalty_on_mixtures(strategy.mu, roster.sizes, None),
+            penalty=penalty_on_mixtures(strategy.mu, roster.sizes, strategy.prior),
         )
 
     @property

@@ -11,6 +11,7 @@ L(w, λ*) + (γ/π) R(w): it is the saddle point of an additive prior, v log p, 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +72,8 @@ def solve_multiplicative(
     (array([0.667, 0.333]), True)
     """
     Λ = checked_set(mixtures, problem.n_domains)
-    if not isinstance(prior, Penalty) or prior.is_quadratic:
+    given: Any = prior
+    if not isinstance(given, Penalty) or given.is_quadratic:
         fix = "give −log p as a DirichletPrior or a LogPrior, which say that p is log-concave"
         raise InputError("prior", f"is {prior!r}", fix)
     gamma = finite_number("gamma", gamma, "give a number > 0", lambda x: x > 0)

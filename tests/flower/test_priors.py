@@ -1,0 +1,32 @@
+"""A prior on λ over clients: the steps of `stochastic_afl`, and the optimum of `solve`."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from flower.clients import grid_of, table
+
+import anymix as ax
+from anymix.flower import AgnosticStrategy, Patience, federated_solve
+from anymix.solvers.samplers import FullBatch
+
+PRIOR = ax.DirichletPrior([2.0, 1.5, 1.2])
+
+
+def test_one_optimum_by_three_paths() -> None:
+    problem = ax.LinearDomains(*table())
+    exact = ax.solve(problem, gamma=0.1, prior=PRIOR, tol=1e-9)
+    solved = federated_solve(grid_of(), gamma=0.1, prior=PRIOR, tol=1e-9)
+    assert solved.objective == pytest.approx(exact.objective, abs=1e-8)
+    options: dict[str, Any] = {"step_w": 0.5, "step_mixture": 0.02, "gamma": 0.1, "prior": PRIOR}
+    steps = ax.stochastic_afl(problem, sampler=FullBatch(), mixture_sampler=FullBatch(), **options)
+    last = next(islice(steps, 299, None))
+    patience = Patience(min_clients=5)
+    trained = AgnosticStrategy(patience=patience, **options).start(grid_of(), num_rounds=300)
+    np.testing.assert_allclose(trained.w, last.w, atol=1e-9)
+    np.testing.assert_allclose(trained.mixture, last.mixture, atol=1e-9)
+    proof = ax.certify(problem, None, trained.w, trained.mixture, 0.1, prior=PRIOR)
+    assert proof.upper <= exact.objective + 1e-4
