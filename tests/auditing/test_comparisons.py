@@ -61,8 +61,10 @@ def test_losses_with_different_bounds_are_not_compared() -> None:
     cut = audit(y, q, d, loss_bound=1.0)
     with pytest.raises(ValueError, match="different bounds of the losses"):
         compare(audit(y, q, d), cut)
-    given = [audit(None, x, d, loss_bound=2.0) for x in ([0.1, 0.2, 1.0, 0.3], [0.1] * 4)]
-    assert np.all(np.abs(compare(*given).difference_intervals) <= 2)  # as wide as losses can be
+    first, second = (audit(None, x, d, loss_bound=2.0) for x in ([0.1, 0.2, 1.0, 0.3], [0.1] * 4))
+    assert np.all(
+        np.abs(compare(first, second).difference_intervals) <= 2
+    )  # as wide as losses can be
 
 
 def test_differences_have_the_intervals_of_paired_rows() -> None:
