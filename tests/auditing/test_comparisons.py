@@ -56,6 +56,17 @@ def test_comparison_is_the_difference_of_two_audits() -> None:
     assert "it is 1.9000 more" in back
 
 
+def test_losses_with_different_bounds_are_not_compared() -> None:
+    y, q, d = [1, 0, 1, 1], [0.9, 0.4, 0.3, 0.8], ["a", "a", "b", "b"]
+    cut = audit(y, q, d, loss_bound=1.0)
+    with pytest.raises(ValueError, match="different bounds of the losses"):
+        compare(audit(y, q, d), cut)
+    first, second = (audit(None, x, d, loss_bound=2.0) for x in ([0.1, 0.2, 1.0, 0.3], [0.1] * 4))
+    assert np.all(
+        np.abs(compare(first, second).difference_intervals) <= 2
+    )  # as wide as losses can be
+
+
 def test_differences_have_the_intervals_of_paired_rows() -> None:
     r = rng(6)
     d = np.repeat(["x", "y"], [40, 60])

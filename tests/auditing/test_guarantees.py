@@ -87,6 +87,35 @@ def test_small_sets_are_bounded_directly_and_more_tightly() -> None:
     assert choose_way(sizes, ax.Point(sizes / 800), 0.1, disjoint=False) == "union"
 
 
+def test_the_bound_around_the_centre_by_hand() -> None:
+    """With Hoeffding's bound, whose ends are known: L̂ ± √(log(1/tail)/(2n))."""
+    n, p, delta = 400, 20, 0.1
+    x = np.clip(0.5 + 0.1 * rng(9).normal(size=n * p), 0, 1)
+    d, sizes = np.repeat(np.arange(p), n), np.full(p, float(n))
+    ball = ax.Chi2Ball(sizes, 1.02)
+    found = held_out(x, d, ball, delta, method="hoeffding")
+    assert found.way == "center"
+    L, c = x.reshape(p, n).mean(axis=1), np.full(p, 1 / p)
+    middle = math.sqrt(math.log(2 / delta) / (2 * n * p))  # ⟨c, L⟩ at δ/2
+    off = math.sqrt(math.log(4 * p / delta) / (2 * n))  # 2p ends at δ/2 in all
+    shift = float((ball.maximize(L) - c) @ L)
+    reach = math.sqrt(0.02) * off
+    assert found.value == pytest.approx(L.mean() + middle + shift + reach, rel=1e-6)
+    assert found.low == pytest.approx(L.mean() - middle + max(0, shift - reach), rel=1e-6)
+
+
+def test_the_bound_of_corners_by_hand() -> None:
+    n, delta = np.array([100.0, 300.0]), 0.1
+    x, d = np.clip(0.4 + 0.1 * rng(10).normal(size=400), 0, 1), np.repeat([0, 1], [100, 300])
+    ends = np.array([[0.3, 0.7], [0.4, 0.6]])
+    found = held_out(x, d, ax.Hull(ends), delta, method="hoeffding")
+    assert found.way == "corners"
+    L = np.array([x[:100].mean(), x[100:].mean()])
+    widths = np.sqrt(math.log(2 / delta) / 2 * (ends**2 @ (1 / n)))
+    assert found.value == pytest.approx(np.max(ends @ L + widths))
+    assert found.low == pytest.approx(np.max(ends @ L - widths))
+
+
 def test_domains_that_share_rows_are_bounded_one_by_one() -> None:
     member = np.ones((50, 2), dtype=bool)
     x = rng(2).beta(1, 5, 50)

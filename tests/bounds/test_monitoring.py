@@ -71,6 +71,8 @@ def test_the_alarm_goes_off_where_the_evidence_reaches_one_over_delta() -> None:
     for delta in (0.3, 0.01):
         first = next(t for t, e in enumerate(evidence, 1) if e >= 1 / delta)
         assert Monitor(delta, {"all": 0.2}).update(x).alarms == {"all": first}
+        exactly = 1 / (evidence[first - 1] * (1 - 1e-12))  # the least that raises it there
+        assert Monitor(exactly, {"all": 0.2}).update(x).alarms == {"all": first}
         piecewise = Monitor(delta, {"all": 0.2})
         for start, stop in pairwise([0, 1, 7, 30, 60]):
             piecewise.update(x[start:stop])

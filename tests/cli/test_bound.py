@@ -96,6 +96,27 @@ def test_fail_if(table: Path, condition: str, fails: bool) -> None:
         assert "which is" in lines[0]
 
 
+def test_a_condition_is_about_the_model_and_not_the_one_that_it_is_compared_with(
+    table: Path,
+) -> None:
+    frame = pd.read_csv(table).assign(right=lambda f: f["y"])
+    frame.to_csv(table, index=False)
+    words = [
+        "audit",
+        str(table),
+        "-d",
+        "region",
+        "-t",
+        "y",
+        "-q",
+        "--fail-if",
+        "worst accuracy < 1",
+    ]
+    for model, other, code in (("right", "label", 0), ("label", "right", 1)):
+        result = CliRunner().invoke(app, [*words, "-p", model, "--against", other])
+        assert result.exit_code == code
+
+
 def test_several_conditions_fail_in_one_line(table: Path) -> None:
     words = ["audit", str(table), "-d", "region", "-t", "y", "-p", "label", "-q"]
     words += ["--fail-if", "worst accuracy < 0.99", "--fail-if", "average accuracy < 0.99"]

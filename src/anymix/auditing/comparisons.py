@@ -116,8 +116,11 @@ class Comparison:
 
     def _limits(self) -> tuple[float, float]:
         """The least and the largest difference that a row can have."""
-        least_a, least_b = (limits(x.kind, x.loss)[0] for x in (self.a, self.b))
-        return least_b - self.a.loss_bound, self.b.loss_bound - least_a
+        a, b = self.a, self.b
+        least_a, least_b = (
+            0.0 if x.loss_bound < math.inf else limits(x.kind, x.loss)[0] for x in (a, b)
+        )
+        return least_b - a.loss_bound, b.loss_bound - least_a
 
     @property
     def price(self) -> float:
@@ -217,6 +220,7 @@ def compare(a: Audit, b: Audit, names: tuple[str, str] = ("a", "b")) -> Comparis
         "domains": (a.domain_names, b.domain_names),
         "sizes of the domains": (a.sizes.tolist(), b.sizes.tolist()),
         "losses": (a.loss, b.loss),
+        "bounds of the losses": _bounds(a, b),
         "mixtures": (a.mixtures, b.mixtures),
         "confidences": (a.confidence, b.confidence),
     }
@@ -226,6 +230,13 @@ def compare(a: Audit, b: Audit, names: tuple[str, str] = ("a", "b")) -> Comparis
             fix = "audit both models on the same rows, with the same loss and mixtures"
             raise InputError("a", found, fix)
     return Comparison(a, b, (names[0], names[1]))
+
+
+def _bounds(a: Audit, b: Audit) -> tuple[float, float]:
+    """What no loss is above in each; a bound that only one of them has is no difference."""
+    if math.inf in (a.loss_bound, b.loss_bound):
+        return math.inf, math.inf
+    return a.loss_bound, b.loss_bound
 
 
 def _check_names(names: Any) -> None:

@@ -112,9 +112,10 @@ class Guarantee:
         str
         """
         names = [str(name) for name in self.domain_names]
+        whole = "of the domains" if self.mixtures.is_simplex else f"in {self.mixtures!r}"
         return (
             f"With a probability of {1 - self.delta:.4g}, the {self.loss} is at most "
-            f"{short(self.value)} on every mixture in {self.mixtures!r}; found was "
+            f"{short(self.value)} on every mixture {whole}; found was "
             f"{short(self.agnostic_loss)}, and with the same probability the worst mixture has at "
             f"least {short(self.low)}. The bound is reached at "
             f"{mixture_in_words(self.mixture, names)}. It holds for every distribution "

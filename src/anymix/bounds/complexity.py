@@ -254,10 +254,11 @@ def kernel_rademacher(
     scale = _positive("norm", norm) * _positive("lipschitz", lipschitz)
     parts, target = _read(domains, mixture, len(K))
     signs = _signs(n_draws, len(K), seed)
-    masked = np.zeros((len(parts), len(K), len(signs)))
-    for k, i in enumerate(parts):
-        masked[k, i] = signs[:, i].T / len(i)
-    lengths = np.einsum("kit,jit->tkj", masked, np.einsum("il,jlt->jit", K, masked))
+    lengths = np.empty((len(signs), len(parts), len(parts)))
+    for j, rows in enumerate(parts):
+        felt = signs[:, rows] @ K[rows] / len(rows)  # (draws, n)
+        for k, i in enumerate(parts):
+            lengths[:, k, j] = np.einsum("ti,ti->t", signs[:, i], felt[:, i]) / len(i)
     q = np.array([float(np.trace(K[np.ix_(i, i)])) / len(i) ** 2 for i in parts])
     return _quadratic(lengths, scale, target, scale * _closed_form(q, parts, target))
 

@@ -187,7 +187,7 @@ def advise_domains(
     L = np.zeros(p) if losses is None else finite_vector("losses", losses, p)
     fix = "give a number > 0"
     goal = M / 10 if width is None else finite_number("width", width, fix, lambda x: x > 0)
-    groups = _merged([[k] for k in range(p)], m, L, goal, delta, M)
+    groups = _merged(m, L, goal, delta, M)
     labels = np.empty(p, dtype=np.intp)
     for g, members in enumerate(groups):
         labels[members] = g
@@ -197,33 +197,32 @@ def advise_domains(
     return DomainAdvice(named, labels, *worst)
 
 
-def _merged(groups: Groups, m: Array, L: Array, goal: float, delta: float, M: float) -> Groups:
+def _merged(m: Array, L: Array, goal: float, delta: float, M: float) -> Groups:
     """Merge the smallest group that is too wide with the nearest one, as long as there are such."""
-    own = confidence_widths(m, delta, M)
-    left_alone: set[int] = set()  # first members of groups that the rows tell from all others
-    while len(groups) > 1:
-        rows = np.array([float(m[g].sum()) for g in groups])
-        wide = M * np.sqrt(_log(len(groups), delta) / (2 * rows)) > goal
-        todo = [
-            i for i in np.argsort(rows, kind="stable") if wide[i] and groups[i][0] not in left_alone
-        ]
-        if not todo:
+    groups: Groups = [[k] for k in range(m.size)]
+    rows, mean, own = m.copy(), L.copy(), confidence_widths(m, delta, M)
+    low, high = L - own, L + own  # the numbers that all intervals of a group have in common
+    there, alone = np.ones(m.size, dtype=bool), np.zeros(m.size, dtype=bool)
+    while there.sum() > 1:
+        wide = M * np.sqrt(_log(int(there.sum()), delta) / (2 * rows)) > goal
+        todo = np.flatnonzero(there & wide & ~alone)
+        if not todo.size:
             break
-        first = groups[todo[0]]
-        near = [g for g in groups if g is not first and _are_alike([*first, *g], L, own)]
-        if not near:
-            left_alone.add(first[0])
+        i = int(todo[np.argmin(rows[todo])])
+        alike = there & (np.maximum(low, low[i]) <= np.minimum(high, high[i]))
+        alike[i] = False
+        alone[i] = not alike.any()  # the rows tell it from all others
+        if alone[i]:
             continue
-        other = min(near, key=lambda g: (abs(_mean(g, m, L) - _mean(first, m, L)), m[g].sum()))
-        rest = [g for g in groups if g is not first and g is not other]
-        groups = sorted([*rest, sorted([*first, *other])], key=min)
-        left_alone.clear()
-    return groups
-
-
-def _are_alike(members: list[int], L: Array, own: Array) -> bool:
-    """Whether all intervals L̂_k ± width_k have a number in common."""
-    return bool(np.max((L - own)[members]) <= np.min((L + own)[members]))
+        near = np.flatnonzero(alike)
+        j = int(near[np.lexsort((rows[near], np.abs(mean[near] - mean[i])))[0]])
+        mean[j] = (rows[i] * mean[i] + rows[j] * mean[j]) / (rows[i] + rows[j])
+        rows[j] += rows[i]
+        low[j], high[j] = max(low[i], low[j]), min(high[i], high[j])
+        groups[j] += groups[i]
+        there[i] = False
+        alone[:] = False
+    return sorted((sorted(groups[k]) for k in np.flatnonzero(there)), key=min)
 
 
 def _mean(members: list[int], m: Array, L: Array) -> float:

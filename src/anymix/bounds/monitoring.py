@@ -203,7 +203,7 @@ class Monitor:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the state as JSON, whole or not at all."""
-        strange = [name for name in self._counts if not isinstance(name, str)]
+        strange = [name for name in (*self.limits, *self._counts) if not isinstance(name, str)]
         if strange:
             fix = "name the domains by strings"
             raise InputError("domains", f"has {strange[0]!r}, which JSON cannot name", fix)

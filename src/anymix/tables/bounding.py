@@ -192,7 +192,7 @@ def bound_frame(
     >>> table = pd.DataFrame({"g": ["a"] * 60 + ["b"] * 40, "wrong": [0, 1] * 50})
     >>> found = bound_frame(table, ["g"], losses="wrong", loss="zero_one")
     >>> found.guarantee.upper.round(2)
-    array([0.64, 0.65])
+    array([0.63, 0.66])
     """
     delta = probability("delta", delta)
     width = finite_number("width", width, "give a number > 0, such as 0.05", lambda x: x > 0)
