@@ -382,9 +382,9 @@ class Look:
         """The tangent's bound with v = 0 for the intercepts, from the curvature H that is known.
 
         The α_i = ℓ'_i move by −ℓ''_i s, s = M⁻¹v on the intercepts, M their part of H; so v moves
-        by −H s, which leaves 0 there. With ℓ*' = z and ℓ*'' = 1/ℓ'' at α, and ℓ*'' larger by a third
-        at most while |s| ≤ `room`, −Σ c_i ℓ*(α_i) changes by ⟨s, H w⟩ − 0.7 ⟨s, M s⟩ at least. What
-        rounding then leaves of v is taken up by the rows.
+        by −H s, which leaves 0 there. At α, ℓ*' is z and ℓ*'' is 1/ℓ''; the latter grows by a third
+        at most while |s| ≤ `room`. So −Σ c_i ℓ*(α_i) changes by ⟨s, H w⟩ − 0.7 ⟨s, M s⟩ or more.
+        What rounding then leaves of v is taken up by the rows.
         """
         parts, H, free = self.parts, self.hessian(mixture), ~self.parts.penalized
         M = H[np.ix_(free, free)]
