@@ -81,10 +81,6 @@ def same_on_a_tenth(folder: Path, n: int) -> None:
     np.testing.assert_allclose(other, coef, atol=5e-3)
 
 
-def test_stretches_of_a_small_file_give_the_same_model(tmp_path: Path) -> None:
-    same_on_a_tenth(tmp_path, 21_000)
-
-
 @pytest.mark.slow
 def test_two_gigabytes_in_700_megabytes(tmp_path: Path) -> None:
     table = tmp_path / "large.csv"

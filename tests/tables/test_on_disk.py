@@ -75,10 +75,11 @@ def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["the domain is a feature", "folds and small domains"],
 )
 def test_the_model_is_that_of_the_rows_in_memory(tmp_path: Path, options: Any) -> None:
-    people(1500).to_csv(tmp_path / "a.csv", index=False)
+    people(1000).to_csv(tmp_path / "a.csv", index=False)
     check_same(*both(tmp_path / "a.csv", **options), atol=2e-3)
 
 
+@pytest.mark.slow
 def test_what_is_chosen_is_chosen_alike(tmp_path: Path) -> None:
     people(4000).to_parquet(tmp_path / "a.parquet")
     same = both(tmp_path / "a.parquet", holdout=0.25)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from anymix.errors import InputError
 from anymix.partitions.arrow_cells import ArrowCells, Recipe
 from anymix.partitions.chunks import Chunk, named, read_chunk
+from anymix.partitions.learning import SAMPLE
 from anymix.partitions.scanning import Glance, glance, scan_of
 from anymix.partitions.streamed import Coder, Log, Streamed
 from anymix.partitions.table_recipes import Wanted, recipe_of
@@ -193,7 +194,8 @@ def problem_of_tables(
     def visit(work: Callable[[Any, int], Any], names: Sequence[str]) -> list[Any]:
         return cluster.run(_OfCells(work, tuple(names)), parts)
 
-    recipe, loss, notes = recipe_of(wanted, schema, visit, log)
+    limit = max(1_000, 4 * SAMPLE // max(1, len(parts)))  # all answers are here at once
+    recipe, loss, notes = recipe_of(wanted, schema, visit, log, limit)
     made: dict[str, Any] = {"intercept": intercept, "classes": classes, "dense_up_to": dense_up_to}
     problem = _scanned(cluster, cluster.keep(_OfTable(recipe), parts), loss, log, **made)
     problem.feature_names, problem.columns, problem.notes = recipe.titles, recipe.columns, notes

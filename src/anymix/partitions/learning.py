@@ -58,8 +58,11 @@ class NumberSums:
     keys: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
 
     @staticmethod
-    def of(name: str, x: Array, start: int) -> NumberSums:
-        """The sums of one chunk, whose first row has the number `start`."""
+    def of(name: str, x: Array, start: int, limit: int | None = None) -> NumberSums:
+        """The sums of one chunk, whose first row has the number `start`.
+
+        `limit` is how many values its sample may have; None is as many as that of all chunks.
+        """
         here = ~np.isnan(x)
         count = int(here.sum())
         found = NumberSums(name, count, len(x) - count)
@@ -79,7 +82,7 @@ class NumberSums:
         share -= middle
         found.mean = np.longdouble(unit) * middle
         found.squares = np.longdouble(unit) ** 2 * float(share @ share)
-        found.sample, found.keys = _fewer(x, keys)
+        found.sample, found.keys = _fewer(x, keys, SAMPLE if limit is None else limit)
         return found
 
     def add(self, other: NumberSums) -> None:
@@ -94,7 +97,7 @@ class NumberSums:
         self.squares = self.squares + other.squares + step * step * n * m / (n + m)
         self.largest = max(self.largest, other.largest)
         both = np.append(self.sample, other.sample), np.append(self.keys, other.keys)
-        self.sample, self.keys = _fewer(*both)
+        self.sample, self.keys = _fewer(*both, SAMPLE)
 
     @property
     def has_all(self) -> bool:
@@ -120,10 +123,10 @@ class NumberSums:
         )
 
 
-def _fewer(x: Array, keys: NDArray[np.uint64]) -> tuple[Array, NDArray[np.uint64]]:
-    if len(x) <= SAMPLE:
+def _fewer(x: Array, keys: NDArray[np.uint64], limit: int) -> tuple[Array, NDArray[np.uint64]]:
+    if len(x) <= limit:
         return x.copy(), keys
-    few = np.sort(np.argpartition(keys, SAMPLE)[:SAMPLE])
+    few = np.sort(np.argpartition(keys, limit)[:limit])
     return x[few], keys[few]
 
 

@@ -85,10 +85,11 @@ class Look:
     numbers: tuple[str, ...]
     levels: tuple[str, ...]
     coded: tuple[str, ...]  # target and domains, counted whatever their type
+    limit: int | None = None  # of the samples for medians, where all chunks answer at once
 
     def __call__(self, cells: ArrowCells, start: int) -> dict[str, list[Any]]:
         """The sums of the features, and those of target and domains."""
-        features = [NumberSums.of(n, cells.numbers(n), start) for n in self.numbers]
+        features = [NumberSums.of(n, cells.numbers(n), start, self.limit) for n in self.numbers]
         levels = [LevelSums.of(n, *cells.levels(n)) for n in self.levels]
         return {"features": [*features, *levels], "coded": [_counted(cells, n) for n in self.coded]}
 
@@ -101,7 +102,7 @@ def _counted(cells: ArrowCells, name: str) -> LevelSums:
 
 
 def recipe_of(
-    wanted: Wanted, schema: Any, visit: Visit, log: Log
+    wanted: Wanted, schema: Any, visit: Visit, log: Log, limit: int | None = None
 ) -> tuple[Recipe, Loss, list[str]]:
     """How to read the table, the loss, and notes.
 
@@ -115,6 +116,8 @@ def recipe_of(
         Makes a pass over some of them.
     log : Log
         Where passes are counted.
+    limit : int, optional
+        How many values of a column a chunk may give, where all chunks answer at once.
 
     Returns
     -------
@@ -134,6 +137,7 @@ def recipe_of(
         tuple(n for n in learnt if kinds[n]),
         tuple(n for n in learnt if not kinds[n]),
         (wanted.target, *wanted.domains),
+        limit,
     )
     found = _added(visit, look, [*learnt, *look.coded], log)
     columns, notes = tuple(names) if is_auto else tuple(wanted.columns), list[str]()

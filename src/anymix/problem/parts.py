@@ -385,15 +385,27 @@ class Look:
         return self._tangent_without_intercepts(dual, mixture) if known else dual
 
     def _tangent_without_intercepts(self, dual: Dual, mixture: Array) -> Dual:
-        """The tangent's bound with v = 0 for the intercepts, from the curvature that is known.
+        """The tangent's bound with v = 0 for the intercepts, from the curvature H that is known.
 
-        At α = ℓ'(z), 1/ℓ*'' is ℓ'' and ℓ*' is z. So with H the curvature of the mixture, `give` is
-        the part of H that belongs to the intercepts, and `bend` is Σ c_i ℓ''_i z_i² = ⟨w, H w⟩.
+        The α_i = ℓ'_i move by −ℓ''_i s, s = M⁻¹v on the intercepts, M their part of H; so v moves
+        by −H s, which leaves 0 there. At α, ℓ*' is z and ℓ*'' is 1/ℓ''; the latter grows by a third
+        at most while |s| ≤ `room`. So −Σ c_i ℓ*(α_i) changes by ⟨s, H w⟩ − 0.7 ⟨s, M s⟩ or more.
+        What rounding then leaves of v is taken up by the rows.
         """
-        H, free, rounding = self.hessian(mixture), ~self.parts.penalized, self.parts.rounding
-        lost = rounding * float(np.abs(self.w) @ np.sqrt(np.maximum(np.diag(H), 0.0))) ** 2
-        bend = max(float(self.w @ H @ self.w), 0.0) + lost
-        return self._balanced(dual, H[np.ix_(free, free)], bend)
+        parts, H, free = self.parts, self.hessian(mixture), ~self.parts.penalized
+        M = H[np.ix_(free, free)]
+        scale = np.sqrt(np.maximum(np.diag(H), 0.0))
+        length = float(np.abs(self.w) @ scale)  # |⟨s, H w⟩| is at most this times that of s
+        bend = max(float(self.w @ H @ self.w), 0.0) + parts.rounding * length**2
+        step = np.linalg.lstsq(M, dual.v[free])[0] if free.any() else np.zeros(0)
+        size, energy = float(np.abs(step) @ scale[free]), max(float(step @ M @ step), 0.0)
+        if float(np.abs(step).sum()) > parts._room:
+            return self._balanced(dual, M, bend)
+        value = dual.value + float(step @ (H @ self.w)[free]) - 0.7 * energy
+        value -= parts.rounding * size * (length + size)
+        v = dual.v - H[:, free] @ step
+        moved = Dual(value, v, dual.error + 2 * parts.rounding * scale * size)
+        return self._balanced(moved, 0.7 * M, 4 * (bend + energy))
 
     def _without_intercepts(self, sums: Sums) -> Dual:
         """The bound of a proof's sums, with v = 0 for the intercepts where that can be had."""

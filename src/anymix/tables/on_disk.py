@@ -105,7 +105,7 @@ class OnDiskTable(Table):
         counts[: self.n][part] = True
         spool, places = self._piece.spool, self._piece.places
 
-        def visit(work: Any, names: Sequence[str] | None = None) -> list[Any]:
+        def visit(work: Any, names: Sequence[str] | None = None) -> Iterator[Any]:
             wanted, begun = names or work.names, time.perf_counter()
 
             def look(rows: slice) -> Any:
@@ -113,9 +113,8 @@ class OnDiskTable(Table):
                 frame = frame[counts[places[rows]]]  # the place −1 is that of False
                 return work(FrameCells(frame), rows.start) if len(frame) else None
 
-            found = [f for f in in_order(spool.stretches(), look) if f is not None]
+            yield from (f for f in in_order(spool.stretches(), look) if f is not None)
             self._log.add("columns", begun)
-            return found
 
         sums: list[Any] = []
         for found in visit(_Look(spool, tuple(self.names)), self.names):
