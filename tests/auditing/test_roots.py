@@ -1,13 +1,14 @@
 """Roots against those that are known, for functions that are steep, flat, or huge at one end."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from anymix.auditing.roots import crossing
 
-SHAPES = {
+SHAPES: dict[str, Callable[[float], float]] = {
     "saturated": lambda z: math.tanh(z) + 1e-9 * z,
     "flat at the root": lambda z: z**3,
     "huge at one end": lambda z: math.expm1(min(z, 700.0)),

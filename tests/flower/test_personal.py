@@ -19,7 +19,7 @@ import anymix as ax
 from anymix.errors import InputError
 from anymix.flower import LocalGrid, MissingClientsError, federated_solve
 from anymix.flower.apps import App
-from anymix.flower.client import number_of
+from anymix.flower.client_data import number_of
 from anymix.flower.engines import federate
 from anymix.flower.personal import (
     federated_choice,

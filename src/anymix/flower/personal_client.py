@@ -25,7 +25,8 @@ from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_number
-from anymix.flower.client import Load, client_app, node_key, number_of
+from anymix.flower.client import client_app, node_key
+from anymix.flower.client_data import Load, number_of
 from anymix.flower.personal_state import PersonalModel, read_model, save_model
 from anymix.flower.wire import Arrays, Settings, pack, unpack
 from anymix.mixtures import Point

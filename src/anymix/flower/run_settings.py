@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anymix.flower.aggregation import Aggregation
 from anymix.flower.policy import Limits, Patience
-from anymix.mixtures import MixtureSet
+from anymix.mixtures import MixtureSet, Penalty
 from anymix.solvers.optimizers import Optimizer
 from anymix.solvers.samplers import ModelSampler
 
@@ -34,6 +34,7 @@ class RunSettings(Protocol):
     adversary: Literal["euclidean", "entropic"]
     gamma: float
     mu: float
+    prior: Penalty | None
     w_radius: float | None
     aggregation: Aggregation
     patience: Patience
