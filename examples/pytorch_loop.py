@@ -81,7 +81,13 @@ def certified(model: nn.Sequential, kept: TensorDataset) -> tuple[nn.Sequential,
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingGained)  # head.is_ordinary says so, too
         head = certified_head(
-            model[:-1], loader, gammas=(0.1, 0.01), robustness=(1.0,), cv=3, repeats=1, tol=1e-4
+            model[:-1],
+            loader,
+            gammas=(0.1, 0.01, 1e-3),
+            robustness=(1.0,),
+            cv=3,
+            repeats=1,
+            tol=1e-4,
         )
     return nn.Sequential(*list(model)[:-1], head.linear), head
 
