@@ -153,6 +153,26 @@ def test_a_file_keeps_the_model_beyond_the_process(tmp_path: Path) -> None:
     )
 
 
+def test_a_kept_model_of_another_shape_is_fitted_anew(tmp_path: Path) -> None:
+    def fewer(context: Context) -> tuple[Any, Any, Any]:
+        X, y, domains = load(context)
+        return X[:, :2], y, domains
+
+    federated_personal(grid_of(2, keep_in=tmp_path), np.zeros(4))
+    other = LocalGrid(personal_client_app(fewer, classes=[0, 1], keep_in=tmp_path), 2)
+    federated_personal(other, np.zeros(3))
+    assert all(model.own.shape == (3,) for model in models(other).values())
+
+
+def test_a_client_of_too_few_rows_says_so() -> None:
+    def few(context: Context) -> tuple[Any, Any, Any]:
+        X, y, domains = load(context)
+        return X[:5], y[:5], domains[:5]
+
+    with pytest.raises(MessageError, match="load gives 5 rows; a client with a model of its own"):
+        federated_personal(LocalGrid(personal_client_app(few, classes=[0, 1]), 1), np.zeros(4))
+
+
 def test_regression_is_personal_too() -> None:
     def numbers(context: Context) -> tuple[Any, Any, Any]:
         X, y, domains = load(context)

@@ -40,6 +40,7 @@ Folder = str | Path | Callable[[Context], str | Path]
 
 __all__ = ["personal_client_app"]
 
+FEWEST = 6  # rows of a client: some to train on, to choose by and to report on
 DESCRIBE, PERSONAL, CHOOSE = "describe", "personal", "choose"  # as query.describe, ...
 
 
@@ -60,6 +61,9 @@ class _Client:
     def parts(self, context: Context) -> tuple[Any, Any, Any]:
         """Row numbers to train on, to choose by, to report on."""
         n = len(self.load(context)[1])
+        if n < FEWEST:
+            found = f"gives {n} rows"
+            raise InputError("load", found, f"a client with a model of its own needs {FEWEST}")
         order = np.random.default_rng(number_of(self.key(context))).permutation(n)
         cut = n - max(2, round(self.held_out * n))
         middle = (cut + n) // 2
@@ -105,7 +109,7 @@ class _Client:
     def personal(self, context: Context, w: Array) -> tuple[Arrays, Settings]:
         """Sums of the losses of w and of the personal model, by domain, on rows to report on."""
         model = read_model(self.place(context), context)
-        if model is None:
+        if model is None or model.own.shape != w.shape:  # of another model, it is fitted anew
             alone = self.problem(context, 0, alone=True)
             own = solve(alone, Point([1.0]), self.gamma, tol=1e-8).w
             model = PersonalModel(own, own, 1.0, 0, 1)
@@ -183,7 +187,8 @@ def personal_client_app(
         Standard errors that count as nothing in the choice of α, as in `Personalized`.
     keep_in : path-like, function or None
         A folder of the client's own, or context → folder, where its model is kept; None keeps it in
-        the state of Flower's context, which a killed process takes with it.
+        the state of Flower's context, which a killed process takes with it. Its own model is
+        fitted once; without the file it is fitted anew.
     key : function
         key(context) names the client, the same in every run.
 
