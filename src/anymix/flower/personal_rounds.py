@@ -15,9 +15,10 @@ import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import ArrayLike, NDArray
 
+from anymix.bounds.clusterings import clusters_by_bound
 from anymix.errors import InputError, finite_number
 from anymix.flower.asking import ask_all
-from anymix.problem.clusters import best_clusters, clusters_by_bound
+from anymix.problem.clusters import best_clusters
 from anymix.problem.divergences import divergence_of
 
 Array = NDArray[np.float64]

@@ -23,14 +23,10 @@ Labels = NDArray[np.intp]
 __all__ = [
     "Clusters",
     "best_clusters",
-    "clusters_by_bound",
     "clusters_from",
     "impurities",
     "shares_of",
-    "width",
 ]
-
-MOST_BY_BOUND = 20  # clusters that are tried by their bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,68 +240,6 @@ def impurities(found: Clusters, X: Array, sizes: Array, divergence: Divergence) 
         excess = 2 * float(sizes[mine] @ kl) - (f + 3 * math.sqrt(2 * f))
         values[k] = min(2.0, math.sqrt(max(excess, 0.0) / float(sizes[mine].sum())))
     return values
-
-
-def width(impurity: Array, sizes: Array, delta: float = 0.05) -> float:
-    """max_k ℓ₁_k + √(log(K/δ)/(2 m_k)): what the bounds add to the loss of the worst domain.
-
-    The first term is that of targets off the hull of the domains (a client of an impure cluster),
-    the second the confidence term at the vertex of domain k, whose skewness is m/m_k.
-
-    Parameters
-    ----------
-    impurity : ndarray of shape (K,)
-        ℓ₁_k, what `impurities` gives.
-    sizes : ndarray of shape (K,)
-        m_k, the rows of each cluster.
-    delta : float
-        δ, how often the bound may fail.
-
-    Examples
-    --------
-    >>> one, two = np.array([1000.0]), np.array([20.0, 980.0])
-    >>> round(width(np.zeros(1), one), 4), round(width(np.zeros(2), two), 4)
-    (0.0387, 0.3037)
-    """
-    return float(np.max(impurity + np.sqrt(math.log(len(sizes) / delta) / (2 * sizes))))
-
-
-def clusters_by_bound(
-    X: Array,
-    sizes: Array,
-    divergence: Divergence,
-    rng: np.random.Generator,
-    n_init: int = 10,
-    max_iter: int = 300,
-) -> tuple[Clusters, Array]:
-    """The best clusters of the K = 1, 2, … whose `width` is least, and the widths of all K.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        The clients' statistics, as `divergence.read` gives them.
-    sizes : ndarray of shape (n,)
-        m_i, the rows of each client.
-    divergence : Divergence
-        D.
-    rng : Generator
-        The source of the seeds.
-    n_init, max_iter : int
-        As in `best_clusters`.
-
-    Returns
-    -------
-    Clusters, ndarray of shape (at most 20,)
-    """
-    tried = [
-        best_clusters(X, sizes, K, divergence, rng, n_init, max_iter)
-        for K in range(1, min(len(X), MOST_BY_BOUND) + 1)
-    ]
-    rows = [np.asarray(np.bincount(c.labels, sizes), dtype=np.float64) for c in tried]
-    widths = [
-        width(impurities(c, X, sizes, divergence), m) for c, m in zip(tried, rows, strict=True)
-    ]
-    return tried[int(np.argmin(widths))], np.array(widths)
 
 
 # A client that is a mixture of domains ----------------------------------------------------------
