@@ -110,53 +110,62 @@ def client_app(
     >>> app = client_app(load)
     """
     app = ClientApp()
-    rows_of = ClientData(load, model, loss, intercept, classes, key, keep, describe, local)
+    data = ClientData(load, model, loss, intercept, classes, key, keep, describe, local)
+    _answer_questions(app, data)
+    _answer_rounds(app, data)
+    return app
+
+
+def _answer_questions(app: ClientApp, data: ClientData) -> None:
+    """What a client is asked besides training: who it is, its first weights, its columns, sums."""
 
     @app.query()
     def who(message: Message, context: Context) -> Message:
         settings = unpack(message.content)[1]
-        if describe is None:
-            reply = introduce(rows_of(context, settings).train, key(context))
+        if data.describe is None:
+            reply = introduce(data(context, settings).train, data.key(context))
         else:
-            reply = describe_only(*rows_of.described(context, settings), key(context))
+            reply = describe_only(*data.described(context, settings), data.key(context))
         return Message(pack(*reply), reply_to=message)
 
     @app.query("first")
     def first(message: Message, context: Context) -> Message:
-        if model is None:
+        if data.model is None:
             raise InputError("model", "is None", "a linear model starts at 0")
         from anymix.flower.torch_rows import first_weights  # loads PyTorch
 
         seed = unpack(message.content)[1]["seed"]
-        return Message(pack(first_weights(model, seed), {}), reply_to=message)
+        return Message(pack(first_weights(data.model, seed), {}), reply_to=message)
 
     @app.query("moments")
     def second(message: Message, context: Context) -> Message:
-        rows = rows_of(context, unpack(message.content)[1]).linear
+        rows = data(context, unpack(message.content)[1]).linear
         return Message(pack({"moments": rows.moments()}, {}), reply_to=message)
+
+    @app.query("solve")
+    def solve(message: Message, context: Context) -> Message:
+        rows = data(context, {}).linear
+        question = part_sums.Question.of_arrays(*unpack(message.content))
+        return Message(pack(part_sums.answer(rows.problem, question), {}), reply_to=message)
+
+
+def _answer_rounds(app: ClientApp, data: ClientData) -> None:
+    """What a client is asked round by round: to train, and to judge a model."""
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
         arrays, settings = unpack(message.content)
-        rows = rows_of(context, settings).some
-        reply = answer(rows, key(context), _vector(arrays), settings)
+        rows = data(context, settings).some
+        reply = answer(rows, data.key(context), _vector(arrays), settings)
         return Message(pack(*reply), reply_to=message)
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
         arrays, settings = unpack(message.content)
-        kept = rows_of(context, settings)
+        kept = data(context, settings)
         rows = kept.held if settings["held"] else kept.some
         sums = judge(kept.some, rows, _vector(arrays), settings.get("chunk"))
         return Message(pack({}, {"sums": sums}), reply_to=message)
-
-    @app.query("solve")
-    def solve(message: Message, context: Context) -> Message:
-        rows = rows_of(context, {}).linear
-        question = part_sums.Question.of_arrays(*unpack(message.content))
-        return Message(pack(part_sums.answer(rows.problem, question), {}), reply_to=message)
-
-    return app
 
 
 def _vector(arrays: Arrays) -> NDArray[Any]:
