@@ -1,4 +1,4 @@
-"""The paper's language experiment: documents (Penn TreeBank) and conversations (Cornell's films)."""
+"""The paper's language experiment: documents (Penn TreeBank) and conversations (films)."""
 
 from __future__ import annotations
 

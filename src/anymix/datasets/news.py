@@ -112,7 +112,9 @@ def _own(file: str | os.PathLike[str]) -> bytes:
         return Path(file).read_bytes()
     except OSError as error:
         found = f"is {os.fspath(file)!r}, which cannot be read ({error.strerror})"
-        raise InputError("file", found, f"give the path of OnlineNewsPopularity.csv or {_ZIP}") from None
+        raise InputError(
+            "file", found, f"give the path of OnlineNewsPopularity.csv or {_ZIP}"
+        ) from None
 
 
 def _unpacked(data: bytes) -> bytes:
