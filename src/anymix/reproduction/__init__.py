@@ -4,6 +4,7 @@ from anymix.reproduction.experiments import ADULT, EXPERIMENTS, FASHION, Experim
 from anymix.reproduction.language import reproduce_language
 from anymix.reproduction.language_experiment import SCALES, Scale
 from anymix.reproduction.least_risk import draw_least_risky
+from anymix.reproduction.news import NewsSettings, NewsTable, reproduce_news
 from anymix.reproduction.perplexities import LanguageTable
 from anymix.reproduction.proposition import Proposition1, proposition1
 from anymix.reproduction.results import Table
@@ -16,6 +17,8 @@ __all__ = [
     "SCALES",
     "Experiment",
     "LanguageTable",
+    "NewsSettings",
+    "NewsTable",
     "Proposition1",
     "Scale",
     "Settings",
@@ -24,5 +27,6 @@ __all__ = [
     "proposition1",
     "reproduce",
     "reproduce_language",
+    "reproduce_news",
     "train",
 ]
