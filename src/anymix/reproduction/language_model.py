@@ -51,6 +51,7 @@ class LanguageModel(nn.Module):
         self.bias = nn.Parameter(torch.zeros(n_words))
         self.dropout = nn.Dropout(dropout)
         self.word_losses = WordLosses()
+        self.scale = projection**0.5
         nn.init.normal_(self.embedding.weight, std=projection**-0.5)
 
     def forward(
@@ -71,7 +72,8 @@ class LanguageModel(nn.Module):
             −log P(word), in nats.
         state : pair of Tensors
         """
-        x = self.dropout(self.embedding(before))  # (T, n, projection)
+        x = self.embedding(before) * self.scale  # (T, n, projection), entries of about unit size
+        x = self.dropout(x)
         h, state = self.layers(x, state)
         h = self.dropout(self.projection(h)).flatten(0, 1)  # (T n, projection)
         losses = self.word_losses(h, self.embedding.weight, self.bias, after.flatten())

@@ -308,7 +308,7 @@ def _seconds(work: Callable[[], object]) -> float:
 def _plain_step(training: Training, model: Any, optimizer: Any, rows: Tensor) -> None:
     """The loop that everybody writes: torch's own softmax, the mean of all losses."""
     before, after = training.before[rows].T, training.after[rows].T
-    h, _ = model.layers(model.dropout(model.embedding(before)))
+    h, _ = model.layers(model.dropout(model.embedding(before) * model.scale))
     h = model.dropout(model.projection(h)).flatten(0, 1)
     scores = functional.linear(h, model.embedding.weight, model.bias)
     loss = functional.cross_entropy(scores, after.flatten())

@@ -180,16 +180,17 @@ def reproduce_news(
         raise InputError("runs", f"is {runs!r}", "give a whole number ≥ 1")
     settings = NewsSettings() if settings is None else settings
     data = load_news(file) if data is None else data
-    from anymix.reproduction.news_network import train_network
+    try:
+        from anymix.reproduction.news_network import train_network
+    except ImportError:
+        raise InputError("news", "needs PyTorch", "pip install 'anymix[torch]'") from None
 
+    options: dict[str, Any] = asdict(settings)
     names = tuple(sorted({*data.domains.tolist()}))
     sizes = np.array([np.sum(data.domains == name) for name in names], dtype=np.float64)
     sets: dict[str, MixtureSet] = {"Û": data_mixture(sizes), "agnostic": Simplex(len(names))}
     found = {
-        row: [
-            train_network(data, names, sets[row], seed=seed, **asdict(settings))
-            for seed in range(runs)
-        ]
+        row: [train_network(data, names, sets[row], seed=s, **options) for s in range(runs)]
         for row in ROWS
     }
     return NewsTable(
