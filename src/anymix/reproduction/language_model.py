@@ -149,7 +149,7 @@ def mean_loss(model: LanguageModel, text: Tokens, *, batch: int = 32, unroll: in
     pieces = [torch.from_numpy(a.reshape(n, PIECE).T.copy()) for a in (before, after, real)]
     training = model.training
     model.eval()
-    with torch.inference_mode():
+    with torch.no_grad():  # in inference mode the table of scores could not be used afterwards
         total = sum(
             _sum_of_losses(model, [p[:, i : i + batch] for p in pieces], unroll)
             for i in range(0, n, batch)
