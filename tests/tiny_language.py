@@ -17,7 +17,18 @@ from anymix.reproduction import Scale
 
 WORDS = ("<unk>", "</s>", *"ABCDEFGHIJ")
 TINY = Scale(
-    "tiny", 8, 6, 0.1, unroll=5, rows=4, n_steps=30, step_w=0.5, n_looks=3, valid_words=200
+    "tiny",
+    units=16,
+    projection=12,
+    dropout=0.1,
+    unroll=20,
+    rows=4,
+    n_steps=30,
+    step_w=0.3,
+    clip=0.25,
+    step_mixture=0.05,
+    n_looks=3,
+    valid_words=200,
 )
 
 
@@ -31,7 +42,7 @@ def walk(n: int, direction: int, noise: float, seed: int) -> NDArray[np.int32]:
 
 def tiny_language() -> Language:
     parts = [
-        {"document": walk(n, 1, 0.5, i), "conversation": walk(n, -1, 0.2, 10 + i)}
+        {"document": walk(n, 1, 0.4, i), "conversation": walk(n, -1, 0.1, 10 + i)}
         for i, n in enumerate((2000, 300, 403))
     ]
     return Language(WORDS, *parts, "tiny", "made here", "nobody", "none")

@@ -41,7 +41,7 @@ def numbers(run: Run) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> LanguageTable:
-    scale, data = replace(TINY, n_steps=300, dropout=0.0, step_mixture=0.02), tiny_language()
+    scale, data = replace(TINY, n_steps=100, dropout=0.0), tiny_language()
     folder = tmp_path_factory.mktemp("runs")
     return reproduce_language(scale, 2, folder=folder, threads=1, data=data)
 
