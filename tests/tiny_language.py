@@ -41,11 +41,11 @@ def walk(n: int, direction: int, noise: float, seed: int) -> NDArray[np.int32]:
 
 
 def tiny_language() -> Language:
-    parts = [
+    train, valid, test = (
         {"document": walk(n, 1, 0.4, i), "conversation": walk(n, -1, 0.1, 10 + i)}
         for i, n in enumerate((2000, 300, 403))
-    ]
-    return Language(WORDS, *parts, "tiny", "made here", "nobody", "none")
+    )
+    return Language(WORDS, train, valid, test, "tiny", "made here", "nobody", "none")
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def test_perplexities_of_a_row() -> None:
 
 def test_a_single_domain_row_looks_at_no_other_text(tmp_path: Path) -> None:
     data = tiny_language()
-    other = replace(data, train=data.train | {"conversation": data.train["document"][:50]})
+    other = replace(data, train={**data.train, "conversation": data.train["document"][:50]})
     first = train_row(replace(plan(tmp_path / "a"), data=data), "document", 0)
     second = train_row(replace(plan(tmp_path / "b"), data=other), "document", 0)
     assert first.test == second.test

@@ -43,7 +43,7 @@ def test_it_learns_and_helps_the_worst_domain(table: NewsTable) -> None:
     ordinary, agnostic = table.accuracies["Û"], table.accuracies["agnostic"]
     assert (ordinary[:, 0] > 70).all()  # the rule of all domains but one
     assert agnostic[:, -1].mean() > ordinary[:, -1].mean() + 5
-    sizes = np.array([100, 100, 100, 200, 100, 100])  # lifestyle or social media is two channels
+    sizes = np.array([100, 100, 200, 100, 100, 100])  # lifestyle or social media is two channels
     assert table.mixtures["Û"] == pytest.approx(np.tile(sizes / 700, (2, 1)), abs=0.03)
     assert np.ptp(table.mixtures["agnostic"], axis=1).min() > 0.05
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def load_language(
         ...
     anymix.errors.InputError: edition is 'whole'; use one of 'any', 'full', 'part'
     """
-    if isinstance(n_words, bool) or not isinstance(n_words, int) or n_words < 1:
+    if not isinstance(n_words, Integral) or n_words < 1:
         raise InputError("n_words", f"is {n_words!r}", "give a whole number ≥ 1")
     origin, conversations = read_conversations(edition, progress=progress)
     files = read_files(TREEBANK, progress=progress)

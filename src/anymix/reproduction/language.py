@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def reproduce_language(
             raise InputError("scale", f"is {scale!r}", f"use one of {', '.join(map(repr, SCALES))}")
         scale = SCALES[scale]
     for name, value in (("runs", runs), ("threads", threads)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if not isinstance(value, Integral) or value < 1:
             raise InputError(name, f"is {value!r}", "give a whole number ≥ 1")
     _require_torch()
     data = load_language() if data is None else data

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,7 @@ def reproduce_news(
         ...
     anymix.errors.InputError: runs is 0; give a whole number ≥ 1
     """
-    if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
+    if not isinstance(runs, Integral) or runs < 1:
         raise InputError("runs", f"is {runs!r}", "give a whole number ≥ 1")
     settings = NewsSettings() if settings is None else settings
     data = load_news(file) if data is None else data
