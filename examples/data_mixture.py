@@ -70,7 +70,8 @@ class Model(nn.Module):
     def losses(self, x: Tensor) -> Tensor:
         """The loss of every letter, (n, T)."""
         scores = self.head(self.lstm(self.embedding(x[:, :-1]))[0])  # (n, T, letters)
-        return each(scores.transpose(1, 2), x[:, 1:])
+        losses: Tensor = each(scores.transpose(1, 2), x[:, 1:])
+        return losses
 
 
 def train(x: Tensor, ids: Tensor, criterion: AgnosticLoss | None, n_steps: int) -> Model:

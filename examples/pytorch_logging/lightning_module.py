@@ -15,7 +15,7 @@ with warnings.catch_warnings():
     import lightning
 
 
-class Robust(lightning.LightningModule):
+class Robust(lightning.LightningModule):  # type: ignore[misc]
     """A linear model; λ is in its checkpoints because the loss is a submodule."""
 
     def __init__(self) -> None:
@@ -45,10 +45,9 @@ if __name__ == "__main__":
     x, domain = torch.randn(90, 4), torch.arange(90) % 3
     data = TensorDataset(x, (x[:, 0] > 0).long(), domain)
     loader = DataLoader(data, batch_sampler=DomainBatches(domain, 15))
-    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
-    trainer = lightning.Trainer(
-        max_epochs=2, accelerator="cpu", enable_checkpointing=False, **quiet
-    )
+    quiet = ("enable_progress_bar", "enable_model_summary", "enable_checkpointing", "logger")
+    options: dict[str, Any] = dict.fromkeys(quiet, False)
+    trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # advice on the number of workers
         trainer.fit(Robust(), loader)

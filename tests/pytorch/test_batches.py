@@ -91,10 +91,10 @@ def test_orders_are_uniform() -> None:
 
 def test_weighted_draws_by_lambda_as_it_is_now() -> None:
     loss = criterion()
-    draw = Weighted(loss).draw(np.array([40, 10, 3]), 100_000, 0, [0], None)
+    draw = Weighted(loss).draw(np.array([40, 10, 3]), 100_000, 0, 0, None)
     np.testing.assert_allclose(draw.counts / 1e5, [1 / 3] * 3, atol=0.01)
     loss.adversary.step([0.0, 0.0, 100.0], 1.0)
-    draw = Weighted(loss, uniform=0.3).draw(np.array([40, 10, 3]), 100_000, 0, [0], None)
+    draw = Weighted(loss, uniform=0.3).draw(np.array([40, 10, 3]), 100_000, 0, 0, None)
     np.testing.assert_allclose(draw.expected / 1e5, [0.1, 0.1, 0.8], rtol=1e-12)
     np.testing.assert_allclose(draw.counts / 1e5, [0.1, 0.1, 0.8], atol=0.01)
 
@@ -153,12 +153,12 @@ def test_batches_drawn_ahead_by_an_older_lambda_are_drawn_again_as_they_were() -
             fetched += [row for row in [next(ahead, None)] if row is not None]
         return found
 
-    loss = AgnosticLoss(ax.Simplex(3), step=0.5)
+    loss = AgnosticLoss(ax.Simplex(3), step=0.05)
     expected = steps(loss, DomainBatches(IDS, 6, Weighted(loss)), 8)
-    first = AgnosticLoss(ax.Simplex(3), step=0.5)
+    first = AgnosticLoss(ax.Simplex(3), step=0.05)
     batches = DomainBatches(IDS, 6, Weighted(first))
     assert steps(first, batches, 3) == expected[:3]
-    second = AgnosticLoss(ax.Simplex(3), step=0.5)
+    second = AgnosticLoss(ax.Simplex(3), step=0.05)
     resumed = DomainBatches(IDS, 6, Weighted(second))
     second.load_state_dict(first.state_dict())
     resumed.load_state_dict(batches.state_dict())

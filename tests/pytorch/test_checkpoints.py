@@ -42,7 +42,7 @@ class Run:
         self.criterion = AgnosticLoss(
             ax.Simplex(3), step=0.1, adversary="entropic", optimistic=True
         )
-        samplers = {"weighted": Weighted(self.criterion), "per domain": PerDomain()}
+        samplers: dict[str, Any] = {"weighted": Weighted(self.criterion), "per domain": PerDomain()}
         self.batches = DomainBatches(IDS, 9, samplers.get(kind, Proportional()), seed=4)
         self.criterion.follow(self.batches)
 

@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+from pytorch import ranks
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-
-import ranks  # noqa: E402
-
 Found = list[dict[str, Any]]
 
 

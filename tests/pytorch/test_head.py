@@ -74,11 +74,12 @@ def test_its_objective_is_that_of_the_exact_solver() -> None:
 def test_three_classes_and_a_layer_to_write_into() -> None:
     x, _, domain = rows()
     y = (x[:, 0] > 1).long() + (x[:, 0] > 5).long()
-    model = nn.Sequential(nn.Identity(), nn.Linear(4, 3))
+    last = nn.Linear(4, 3)
+    model = nn.Sequential(nn.Identity(), last)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingGained)
-        found = certified_head(model[0], [(x, y)], domain, head=model[1], **QUICK)
-    assert found.linear is model[1]
+        found = certified_head(model[0], [(x, y)], domain, head=last, **QUICK)
+    assert found.linear is last
     assert (model(x).argmax(1) == y).double().mean() > 0.9
 
 

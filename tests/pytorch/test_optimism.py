@@ -41,7 +41,8 @@ def test_last_iterates_spiral_in_where_plain_ones_leave() -> None:
         optimizer: Any = wrap(torch.optim.SGD([x, y], lr=0.1))
         for _ in range(500):
             optimizer.zero_grad()
-            (x * y).sum().backward()
+            game: Any = (x * y).sum()
+            game.backward()
             assert y.grad is not None
             y.grad.neg_()
             optimizer.step()
@@ -55,9 +56,9 @@ def test_state_scheduler_scaler_and_closure() -> None:
     optimizer = Optimistic(torch.optim.Adam([w], lr=0.1))
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
 
-    def closure() -> torch.Tensor:
+    def closure() -> Any:
         optimizer.zero_grad()
-        loss = (w**2).sum()
+        loss: Any = (w**2).sum()
         loss.backward()
         return loss
 
@@ -72,7 +73,8 @@ def test_state_scheduler_scaler_and_closure() -> None:
         o.step()
     assert torch.equal(w, other)
     scaler = torch.amp.GradScaler("cpu")
-    scaler.scale((w**2).sum()).backward()
+    loss: Any = scaler.scale((w**2).sum())
+    loss.backward()
     scaler.step(optimizer)
     scaler.update()
 

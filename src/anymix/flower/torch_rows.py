@@ -84,7 +84,8 @@ class ModuleRows:
         place = torch.as_tensor(rows)
         found = self.loss(self.module(self.X[place]), self.y[place])
         losses = check_rows(found, len(rows), "loss")
-        weighted_total(losses, torch.as_tensor(c)).backward()
+        total: Any = weighted_total(losses, torch.as_tensor(c))
+        total.backward()
         values: Array = losses.detach().double().numpy()
         return values
 

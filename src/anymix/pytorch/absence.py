@@ -94,8 +94,9 @@ class Estimates:
             fix = "call follow(batches) with the DomainBatches that draws the rows, or take 'keep'"
             raise InputError("absent", "is 'unbiased' but no sampler is known", fix)
         if seen.all() and (inclusion is None or (inclusion == 1).all()):
-            delta = means
-        elif self.absent == "keep" or inclusion is None:
+            self.last, self.unseen = means, np.zeros(len(means))
+            return means
+        if self.absent == "keep" or inclusion is None:
             delta = _kept(means, seen, mixture, self.last)
         else:
             delta = _unbiased(means, seen, inclusion, self.last)

@@ -206,7 +206,7 @@ class DomainBatches(Sampler[list[int]]):
     def _draw(self, batch: int) -> Drawn | None:
         t = max(self.epoch, 0) * self._length + batch
         q = self._given.popleft() if self._given else None
-        drawn = self.sampler.draw(self._walk.sizes, self._b, t, [self.seed], q)
+        drawn = self.sampler.draw(self._walk.sizes, self._b, t, self.seed, q)
         if drawn is None or drawn.before is not None:
             return drawn
         return Drawn(drawn.counts, drawn.expected, drawn.inclusion, drawn.q, self._position)
@@ -222,8 +222,9 @@ class DomainBatches(Sampler[list[int]]):
 
 
 def _seed(seed: int) -> int:
-    if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
-        raise InputError("seed", f"is {seed!r}", "give a whole number ≥ 0, the same on all ranks")
+    if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= seed < 2**63:
+        fix = "give a whole number from 0 to 2⁶³ − 1, the same on all ranks"
+        raise InputError("seed", f"is {seed!r}", fix)
     return int(seed)
 
 

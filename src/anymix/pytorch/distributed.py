@@ -27,7 +27,7 @@ def n_ranks(group: Any = None) -> int:
     return dist.get_world_size(group)
 
 
-def total(values: Tensor, group: Any = None) -> Tensor:
+def total(values: Tensor, group: Any = None, ranks: int | None = None) -> Tensor:
     """The sum of a tensor over all ranks, in place; every rank gets the same bits.
 
     Parameters
@@ -36,7 +36,9 @@ def total(values: Tensor, group: Any = None) -> Tensor:
         This rank's part; the shape is the same on every rank.
     group : torch.distributed.ProcessGroup, optional
         The group to add over; None is the default one.
+    ranks : int, optional
+        How many there are, if the caller knows it already.
     """
-    if n_ranks(group) > 1:
+    if (n_ranks(group) if ranks is None else ranks) > 1:
         dist.all_reduce(values, group=group)
     return values

@@ -11,7 +11,7 @@ for ∇_w Σ_k λ_k L_k(w) whatever q is. With q = λ that is the mean of the ba
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,8 +26,7 @@ Counts = NDArray[np.int64]
 __all__ = ["Drawing", "Drawn", "PerDomain", "Proportional", "Weighted"]
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
+class Drawn(NamedTuple):
     """How one batch, of all ranks together, was drawn.
 
     Parameters
@@ -59,7 +58,7 @@ class Drawing(Protocol):
     >>> drawing: Drawing = PerDomain()
     """
 
-    def draw(self, sizes: Counts, b: int, t: int, seed: list[int], q: Array | None) -> Drawn | None:
+    def draw(self, sizes: Counts, b: int, t: int, seed: int, q: Array | None) -> Drawn | None:
         """The counts of batch t with b rows; None lets the batch be any b rows that are left.
 
         Parameters
@@ -70,7 +69,7 @@ class Drawing(Protocol):
             Rows of the batch, those of all ranks together.
         t : int
             The number of the batch since the first epoch.
-        seed : list of int
+        seed : int
             Where chance comes from.
         q : ndarray of shape (p,) or None
             Chances to draw with again, when a run is resumed.
@@ -91,7 +90,7 @@ class PerDomain:
     [[2, 2], [2, 2], [2, 2]]
     """
 
-    def draw(self, sizes: Counts, b: int, t: int, seed: list[int], q: Array | None) -> Drawn:
+    def draw(self, sizes: Counts, b: int, t: int, seed: int, q: Array | None) -> Drawn:
         """b/p rows of each domain; of b mod p rows more, the next domains get one each."""
         p = len(sizes)
         if b < p:
@@ -144,15 +143,17 @@ class Weighted:
     def weights(self, p: int) -> Array:
         """q (p,), now."""
         if hasattr(self.source, "adversary"):
-            return (1 - self.uniform) * self.source.adversary.mixture + self.uniform / p
+            lam: Array = self.source.adversary.mixture
+            return (1 - self.uniform) * lam + self.uniform / p
         return proportions(vector("source", self.source, p))
 
-    def draw(self, sizes: Counts, b: int, t: int, seed: list[int], q: Array | None) -> Drawn:
+    def draw(self, sizes: Counts, b: int, t: int, seed: int, q: Array | None) -> Drawn:
         """b times a domain by chances q."""
         _some_rows(sizes)
         q = self.weights(len(sizes)) if q is None else q
-        counts = np.random.default_rng([*seed, t]).multinomial(b, q / q.sum())
-        return Drawn(counts, b * q, -np.expm1(b * np.log1p(-np.minimum(q, 1 - 1e-16))), q)
+        bits = np.random.Philox(key=[seed, 0], counter=[0, 0, t, 0])  # any t without those before
+        counts = np.random.Generator(bits).multinomial(b, q / q.sum())
+        return Drawn(counts, b * q, 1 - (1 - q) ** b, q)
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class Proportional:
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
 
-    def draw(self, sizes: Counts, b: int, t: int, seed: list[int], q: Array | None) -> None:
+    def draw(self, sizes: Counts, b: int, t: int, seed: int, q: Array | None) -> None:
         """The batch is the next b rows of the epoch's order."""
         return
 
@@ -187,11 +188,11 @@ def of_all(sizes: Counts, counts: Counts) -> Drawn:
     possible = np.maximum(rest - b, 0)  # C(rest, b)/C(m, b) = rest! (m−b)! / ((rest−b)! m!)
     log_missed = gammaln(rest + 1) + gammaln(m - b + 1) - gammaln(possible + 1) - gammaln(m + 1)
     missed = np.where(rest >= b, np.exp(np.minimum(log_missed, 0.0)), 0.0)
-    return Drawn(counts, b * sizes / m, 1 - missed)
+    return Drawn(counts, np.asarray(b * sizes / m, dtype=np.float64), 1 - missed)
 
 
 def _some_rows(sizes: Counts) -> None:
-    if (sizes == 0).any():
+    if not sizes.all():
         k = int(np.argmin(sizes))
         raise InputError("domains", f"has no row of domain {k}", "leave out domains without rows")
 

@@ -144,7 +144,7 @@ class AgnosticLoss(nn.Module):
         self._under_way = UnderWay(p)
         for name, value in self._arrays().items():
             self.register_buffer(name, torch.tensor(value, dtype=torch.float64))
-        self.register_state_dict_pre_hook(_up_to_date)
+        self.register_state_dict_pre_hook(_up_to_date)  # type: ignore[no-untyped-call]
 
     def extra_repr(self) -> str:
         """What stands in the parentheses of repr."""
@@ -178,7 +178,7 @@ class AgnosticLoss(nn.Module):
         if announced is not None:  # the counts of all ranks and calls are known already
             self._under_way.add(sums, joined=False)
             return self._scalar(rows, announced, ranks)
-        sums = total(sums, self.group)
+        sums = total(sums, self.group, ranks)
         self._refuse_on_cpu(sums)
         self._under_way.add(sums, joined=True)
         if self._sampler is None:
@@ -250,14 +250,15 @@ class AgnosticLoss(nn.Module):
             fix = "give step(losses, domain_ids) just where held_out=True"
             raise InputError("losses", f"do not fit held_out={self.held_out}", fix)
         found, inclusion = self._under_way.take(self.group), self._under_way.inclusion
-        drawn = self._under_way.drawn
+        drawn, is_checked = self._under_way.drawn, self._under_way.is_checked
         self._under_way.clear()
         if losses is not None:
             with torch.no_grad():
                 rows = self._read(losses, domain_ids, mask)
                 table = total(domain_sums(rows, len(self.names)), self.group)
-            found, inclusion, drawn = table.cpu().numpy(), None, None
-        self._refuse(found)
+            found, inclusion, drawn, is_checked = table.cpu().numpy(), None, None, False
+        if not is_checked:
+            self._refuse(found)
         if drawn is not None and not np.array_equal(found[2, :-1], drawn):
             fix = "call the loss once for each batch of the sampler that it follows, in their order"
             raise InputError("domain_ids", "are not those of the batches drawn", fix)
@@ -286,10 +287,10 @@ class AgnosticLoss(nn.Module):
         sums, counts = found[0, :-1], found[1, :-1]
         if not counts.any():
             raise InputError("step", "has no rows to go by", "call the loss before each step")
-        with np.errstate(invalid="ignore"):
-            means = sums / counts
+        seen = counts > 0
+        means = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=seen)
         adversary = self.adversary
-        delta = self._estimates.gradient(means, counts > 0, adversary.mixture, inclusion)
+        delta = self._estimates.gradient(means, seen, adversary.mixture, inclusion)
         adversary.step(delta - self.reference, self._step_size(adversary.n_steps + 1))
         t = adversary.n_steps
         if t & (t - 1) == 0:  # a power of two

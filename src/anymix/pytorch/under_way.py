@@ -55,6 +55,11 @@ class UnderWay:
         self.announced: Tensor | None = None
 
     @property
+    def is_checked(self) -> bool:
+        """Whether the sums were looked at when they came: those of all ranks, on the CPU."""
+        return self.own is None and self.joined is not None and self.joined.device.type == "cpu"
+
+    @property
     def inclusion(self) -> Array | None:
         """π (p,), the chance that a domain is in one of the batches; None if not known."""
         return None if self.missed is None else 1 - self.missed

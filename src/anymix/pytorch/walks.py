@@ -1,8 +1,8 @@
 """The rows of each domain in random order, pass after pass, from any place on.
 
 Row number c of domain k is at place c mod m_k of pass c div m_k; each pass has an order of its own.
-An order is a sort by hashes of (seed, domain, pass, place), so it can be made again for any pass
-without going through those before, and for many domains at once.
+It comes from a generator that counts (Philox), set to (seed, domain, pass), so it can be made again
+for any pass without going through those before.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Counts = NDArray[np.int64]
-Bits = NDArray[np.uint64]
 
 __all__ = ["Walk"]
 
@@ -42,7 +41,7 @@ class Walk:
         self._rows: Counts = np.argsort(ids, kind="stable").astype(np.int64)
         self._order = self._rows.copy()
         self._passes = np.full(p, -1, dtype=np.int64)
-        self._seed = np.uint64(seed % 2**64)
+        self._seed = seed
 
     def take(self, position: Counts, counts: Counts) -> Counts:
         """The next counts[k] rows of every domain k, of which position[k] are used up; by domain.
@@ -52,43 +51,33 @@ class Walk:
         position, counts : ndarray of shape (p,)
             Rows used up and rows asked for.
         """
-        position, left = position.copy(), counts.copy()
-        found, owners = [], []
-        while left.any():
-            asked = np.flatnonzero(left)
-            m, at = self.sizes[asked], position[asked]
-            self._shuffle(asked, at // m)
-            n = np.minimum(left[asked], m - at % m)
-            ends = np.cumsum(n)
-            steps = np.arange(ends[-1]) - np.repeat(ends - n, n)
-            found.append(self._order[np.repeat(self._starts[asked] + at % m, n) + steps])
-            owners.append(np.repeat(asked, n))
-            position[asked] += n
-            left[asked] -= n
-        rows = np.concatenate(found)
-        return rows if len(found) == 1 else rows[np.argsort(np.concatenate(owners), kind="stable")]
+        found: list[Counts] = []
+        owners = []
+        asked = counts.nonzero()[0]
+        at, left = position[asked], counts[asked]
+        while len(asked):
+            m = self.sizes[asked]
+            number, place = np.divmod(at, m)
+            self._shuffle(asked, number)
+            n = np.minimum(left, m - place)
+            first = self._starts[asked] + place - n.cumsum() + n  # less the rows before it
+            found.append(self._order[first.repeat(n) + np.arange(n.sum())])
+            owners.append((asked, n))
+            more = (n < left).nonzero()[0]
+            asked, at, left = asked[more], (at + n)[more], (left - n)[more]
+        rows: Counts = np.concatenate(found)
+        if len(found) > 1:
+            domains = np.concatenate([k.repeat(n) for k, n in owners])
+            rows = rows[np.argsort(domains, kind="stable")]
+        return rows
 
     def _shuffle(self, domains: Counts, passes: Counts) -> None:
         """Make the orders of these passes, where they are not there already."""
         other = self._passes[domains] != passes
         if not other.any():
             return
-        k, number = domains[other], passes[other]
-        self._passes[k] = number
-        m = self.sizes[k]
-        ends = np.cumsum(m)
-        step = np.arange(ends[-1]) - np.repeat(ends - m, m)
-        place = np.repeat(self._starts[k], m) + step
-        with np.errstate(over="ignore"):
-            key = _mixed(_mixed(k.astype(np.uint64) ^ self._seed) + number.astype(np.uint64))
-            bits = _mixed(np.repeat(key, m) + step.astype(np.uint64))
-        order = np.lexsort((bits, np.repeat(np.arange(len(k)), m)))
-        self._order[place] = self._rows[place[order]]
-
-
-def _mixed(x: Bits) -> Bits:
-    """SplitMix64: every bit of the result depends on every bit of x."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+        for k, number in zip(domains[other].tolist(), passes[other].tolist(), strict=True):
+            place = slice(self._starts[k], self._starts[k] + self.sizes[k])
+            bits = np.random.Philox(key=[self._seed, 1], counter=[0, 0, k, number])
+            self._order[place] = np.random.Generator(bits).permutation(self._rows[place])
+            self._passes[k] = number
