@@ -1,4 +1,4 @@
-"""The settings of the language models that the paper does not give, chosen on validation text alone.
+"""Settings of the language models that the paper does not give, chosen on validation text alone.
 
 One choice serves all four rows, by the same rule as in choose_settings.py: with L_r(s) the worst
 validation loss of row r over its Λ after training with the settings s, in nats,

@@ -2,6 +2,7 @@
 
 import json
 import random
+import runpy
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from anymix.reproduction.perplexities import Run
 from anymix.reproduction.time_left import TimeLeft
 
 SCRIPT = Path(__file__).parents[1] / "tiny_language.py"
+PAPER = Path(__file__).parents[2] / "paper"
 Runs = Mapping[tuple[str, int], Run]
 
 
@@ -308,3 +310,34 @@ def test_reproduction_is_imported_without_torch() -> None:
 
 def test_domains_are_those_of_the_loader() -> None:
     assert tuple(tiny_language().train) == DOMAINS
+
+
+# The choice of settings ------------------------------------------------------------------------
+
+
+def test_settings_are_chosen_by_the_row_that_is_served_worst() -> None:
+    """By hand: γ_w = 1 costs a row 0.5, γ_w = 4 another 0.4; γ_w = 2 none more than 0.1."""
+    script = runpy.run_path(str(PAPER / "choose_language.py"))
+    losses = {1.0: (5.0, 4.0, 5.5, 5.0), 2.0: (5.1, 4.1, 5.0, 5.1), 4.0: (5.4, 4.0, 5.2, 5.4)}
+    tried = {
+        (row, step_w, clip, step): losses[step_w][k] + 0.01 * (step == 0.002) + 0.2 * (clip != 0.5)
+        for k, row in enumerate(LANGUAGE_ROWS)
+        for step_w in script["STEPS_W"]
+        for clip in script["CLIPS"]
+        for step in (script["STEPS_MIXTURE"] if row == "agnostic" else (0.0,))
+    }
+    assert script["choose"](tried) == (2.0, 0.5, 0.002)
+    tried["agnostic", 2.0, 0.5, 0.002] += 0.01
+    assert script["choose"](tried) == (2.0, 0.5, 0.005)
+
+
+def test_settings_are_judged_on_validation_text_alone() -> None:
+    script = runpy.run_path(str(PAPER / "choose_language.py"))
+    data = replace(tiny_language(), test={})  # whoever looks at it fails
+    plan_free = Plan.fingerprint
+    try:
+        Plan.fingerprint = property(lambda self: "")  # type: ignore[assignment,method-assign]
+        found = script["worst_validation_loss"](TINY, data, "Û", 1)
+    finally:
+        Plan.fingerprint = plan_free  # type: ignore[method-assign]
+    assert 0 < found < 5
