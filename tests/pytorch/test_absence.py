@@ -110,6 +110,20 @@ def test_inclusion_is_that_of_all_calls_before_the_step() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def test_announced_calls_follow_the_sampler_too() -> None:
+    criterion = AgnosticLoss(ax.Simplex(3), step=0.1)
+    batches = DomainBatches(IDS, 6, Weighted(criterion))
+    for _ in range(2):
+        parts = [rows for _, rows in zip(range(2), batches, strict=False)]
+        ids = [torch.tensor(IDS[rows]) for rows in parts]
+        criterion.expect(*ids)
+        for rows, domain in zip(parts, ids, strict=True):
+            criterion(LOSSES[rows].requires_grad_(), domain)
+        assert not batches._ahead
+        criterion.step()
+    assert int(criterion.n_steps) == 2
+
+
 def test_unbiased_needs_a_sampler() -> None:
     criterion = AgnosticLoss(ax.Simplex(2), step=0.1, absent="unbiased")
     criterion(torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([0, 1]))

@@ -25,6 +25,7 @@ def example(name: str) -> dict[str, Any]:
     return runpy.run_path(str(EXAMPLES / f"{name}.py"))
 
 
+@pytest.mark.slow
 def test_a_loop_on_fashion_mnist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     example("pytorch_loop")["main"](["--rows", "1200", "--json", str(tmp_path / "found.json")])
     (found,) = json.loads((tmp_path / "found.json").read_text())

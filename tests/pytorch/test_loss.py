@@ -43,7 +43,7 @@ def test_gradcheck() -> None:
     assert torch.autograd.gradcheck(lambda x: criterion(x, IDS, mask), x)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(cuts=st.lists(st.integers(0, 6), max_size=3), seed=st.integers(0, 99))
 def test_any_cut_into_calls_is_one_joined_batch(cuts: list[int], seed: int) -> None:
     """Micro-batches of any sizes, some empty, some without a domain."""
@@ -192,8 +192,22 @@ def test_a_state_of_another_set_is_refused_and_changes_nothing() -> None:
     other = AgnosticLoss(ax.Simplex(2), 5.0)
     other(losses_of([0.0, 9.0]), torch.tensor([0, 1]))
     other.step()
+    before = criterion.state_dict()["mixture"].clone()
     with pytest.raises(RuntimeError, match="is not in the Box"):
         criterion.load_state_dict(other.state_dict())
+    assert torch.equal(criterion.mixture, before)
+    assert torch.equal(criterion.state_dict()["average"], before)
+
+
+def test_a_part_of_a_state_leaves_the_rest_as_it_is() -> None:
+    criterion = AgnosticLoss(ax.Simplex(3), 0.01)
+    for _ in range(3):
+        criterion(losses_of(), IDS)
+        criterion.step()
+    average = criterion.average.clone()
+    criterion.load_state_dict({"mixture": criterion.mixture.clone()}, strict=False)
+    assert np.array_equal(criterion.adversary.average, average)
+    assert criterion.record()["loss/1"] == 4
 
 
 def test_evaluation_is_not_counted() -> None:
@@ -247,6 +261,9 @@ def test_losses_that_are_not_finite_are_refused_and_lambda_stays(bad: float) -> 
         criterion(losses_of(values), IDS)
     for name, value in criterion.state_dict().items():
         assert torch.equal(value.nan_to_num(), before[name].nan_to_num()), name
+    criterion.expect(IDS)
+    with pytest.raises(InputError, match="losses of domain 1 are not finite"):
+        criterion(losses_of(values), IDS)
     criterion(losses_of(), IDS)  # and it goes on
     criterion.step()
     assert int(criterion.n_steps) == 1
@@ -287,6 +304,7 @@ def test_refusals(losses: Any, ids: Any, mask: Any, words: str) -> None:
         ({"loss_bound": 0}, "loss_bound is 0"),
         ({"absent": "zero"}, "absent is 'zero'"),
         ({"names": ["a"]}, "names has 1 entries"),
+        ({"names": ["a", "a", "b"]}, "give 3 different names"),
     ],
 )
 def test_arguments_that_are_refused(options: dict[str, Any], words: str) -> None:

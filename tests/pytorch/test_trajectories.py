@@ -14,7 +14,7 @@ from anymix.pytorch import AgnosticLoss, Optimistic
 from anymix.solvers.samplers import FullBatch
 
 Kind = Literal["euclidean", "entropic"]
-STEPS = 300
+STEPS = 150
 
 
 def rows() -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

@@ -131,8 +131,9 @@ class AgnosticLoss(nn.Module):
         self.reference = np.zeros(p) if reference is None else vector("reference", reference, p)
         self.loss_bound = _positive("loss_bound", loss_bound)
         self.names = [str(k) for k in (range(p) if names is None else names)]
-        if len(self.names) != p:
-            raise InputError("names", f"has {len(self.names)} entries", f"give {p}")
+        if len(set(self.names)) != p or len(self.names) != p:
+            found = f"has {len(self.names)} entries, {len(set(self.names))} of them different"
+            raise InputError("names", found, f"give {p} different names")
         penalty = _penalty(mu, prior, sizes)
         self._step_size: Callable[[int], float] = as_function("step", step)
         self.adversary = Adversary(
@@ -176,7 +177,11 @@ class AgnosticLoss(nn.Module):
         ranks = n_ranks(self.group)
         announced = self._under_way.announced
         if announced is not None:  # the counts of all ranks and calls are known already
+            if ranks == 1:  # else all ranks look together, in `step`
+                self._refuse_on_cpu(sums)
             self._under_way.add(sums, joined=False)
+            if self._sampler is not None:
+                self._under_way.follow(self._sampler.next_drawn())
             return self._scalar(rows, announced, ranks)
         sums = total(sums, self.group, ranks)
         self._refuse_on_cpu(sums)
@@ -193,7 +198,8 @@ class AgnosticLoss(nn.Module):
 
         Each call then returns its part of Σ_k λ_k mean_k over all of these rows, so that the sum of
         the gradients is that of one joined batch, however unequal the parts are. Do not divide the
-        parts by their number.
+        parts by their number. The means are those of the rows that came, also where a sampler is
+        followed; its chances then only serve λ.
 
         Parameters
         ----------
@@ -356,6 +362,7 @@ class AgnosticLoss(nn.Module):
             _put(self._buffers[name], value)
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self._write(whole=True)  # what the state does not have stays as it is
         super()._load_from_state_dict(*args, **kwargs)
         errors = args[6] if len(args) > 6 else kwargs["error_msgs"]
         if errors:
@@ -366,6 +373,7 @@ class AgnosticLoss(nn.Module):
             self.adversary.load_state_dict({name: state[name] for name in names})
         except InputError as error:
             errors.append(str(error))
+            self._write(whole=True)  # back to what it was
             return
         self._estimates.last, self._estimates.unseen = state["estimate"], state["unseen"]
         self._earlier = state["earlier"]
