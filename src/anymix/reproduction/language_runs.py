@@ -311,7 +311,7 @@ def _plain_step(training: Training, model: Any, optimizer: Any, rows: Tensor) ->
     h, _ = model.layers(model.dropout(model.embedding(before) * model.scale))
     h = model.dropout(model.projection(h)).flatten(0, 1)
     scores = functional.linear(h, model.embedding.weight, model.bias)
-    loss = functional.cross_entropy(scores, after.flatten())
+    loss: Any = functional.cross_entropy(scores, after.flatten())
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), training.plan.scale.clip)

@@ -29,7 +29,7 @@ from anymix.reproduction.saving import draw, save_numbers
 
 Array = NDArray[np.float64]
 
-__all__ = ["LanguageTable", "Run", "perplexities"]
+__all__ = ["LanguageTable", "Run", "entries"]
 
 COLORS = {"document": "tab:green", "conversation": "tab:purple", "Û": "tab:orange"}
 COLORS |= {"agnostic": "tab:blue"}
@@ -84,7 +84,7 @@ class Run:
             setattr(self, name, value)
 
 
-def perplexities(losses: Array) -> Array:
+def entries(losses: Array) -> Array:
     """All, each domain, and the worst, (4,), from the mean losses (2,) of a word.
 
     Parameters
@@ -120,7 +120,7 @@ class LanguageTable:
     >>> runs = {(r, 0): Run(r, 0, "", test=[4.6, 4.1]) for r in ("Û", "agnostic")}
     >>> table = LanguageTable(SCALES["small"], "toy", "none", 1, runs, {"ours": 2.0, "plain": 1.0})
     >>> table.of("Û").round(2).tolist()  # all, document, conversation, worst
-    [[66.61, 99.48, 60.34, 99.48]]
+    [[66.62, 99.48, 60.34, 99.48]]
     >>> table.ratios().tolist()
     [1.0]
     """
@@ -139,7 +139,7 @@ class LanguageTable:
 
     def of(self, row: str) -> Array:
         """Perplexities of a row, (runs, 4)."""
-        return np.array([perplexities(np.array(self.runs[row, s].test)) for s in self.seeds])
+        return np.array([entries(np.array(self.runs[row, s].test)) for s in self.seeds])
 
     def spread(self, row: str) -> Array:
         """Standard deviations over the runs of a row, (4,); 0 for a single run."""

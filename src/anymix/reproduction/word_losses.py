@@ -34,7 +34,8 @@ class WordLosses:
 
     def __call__(self, h: Tensor, E: Tensor, b: Tensor, y: Tensor) -> Tensor:
         """The losses (n,) of words y (n,) for h (n, d), E (words, d) and b (words,)."""
-        losses: Tensor = _Losses.apply(h, E, b, y, self)
+        apply: Any = _Losses.apply
+        losses: Tensor = apply(h, E, b, y, self)
         return losses
 
     def room(self, n: int, words: int, like: Tensor) -> Tensor:
