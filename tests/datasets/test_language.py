@@ -127,7 +127,7 @@ def test_the_full_corpus_comes_first_if_its_address_answers(editions: Server, fo
     assert "the full corpus" in data.source
     assert len(editions.requested) == 1
     assert files_in(folder / "cornell") == set(CORNELL.sums)
-    assert load_language(n_words=50, progress=False).source == data.source
+    assert cornell.read_conversations("any", progress=False)[0].name == "cornell"
     assert len(editions.requested) == 1  # from the cache
     assert [int((data.train["conversation"] == 1).sum()), len(data.words)] == [72, 52]
 

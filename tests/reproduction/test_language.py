@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -173,18 +174,37 @@ def test_killed_and_started_again_the_numbers_are_the_same(tmp_path: Path) -> No
     assert results(broken) == results(whole)
 
 
+class SomeWrites:
+    """Ready after so many changes in a folder, and a moment more: in the middle of anything."""
+
+    def __init__(self, folder: Path, n: int, seconds: float) -> None:
+        self.folder, self.n, self.seconds = folder, n, seconds
+        self.seen: set[tuple[str, int]] = set()
+        self.before = self._changes()
+
+    def _changes(self) -> set[tuple[str, int]]:
+        found = set()
+        for file in self.folder.glob("language_*"):
+            with suppress(FileNotFoundError):  # it was replaced or removed just now
+                found.add((file.name, file.stat().st_mtime_ns))
+        return found
+
+    def __call__(self) -> bool:
+        self.seen |= self._changes() - self.before
+        if len(self.seen) < self.n:
+            return False
+        time.sleep(self.seconds)
+        return True
+
+
 @pytest.mark.slow
 def test_killed_at_random_moments_the_numbers_are_the_same(tmp_path: Path) -> None:
     broken, whole = tmp_path / "broken", tmp_path / "whole"
-    rng = random.Random(0)
-    kills = 0
-    while True:
-        moment = time.monotonic() + rng.uniform(2.0, 8.0)
-        if not kill_when(broken, 2000, lambda end=moment: time.monotonic() > end):
-            break
+    rng, kills, n_steps = random.Random(0), 0, 40
+    while kill_when(broken, n_steps, SomeWrites(broken, rng.randint(1, 25), rng.uniform(0, 0.02))):
         kills += 1
     assert kills >= 3
-    scale = replace(TINY, n_steps=2000)
+    scale = replace(TINY, n_steps=n_steps)
     reproduce_language(scale, folder=whole, threads=1, data=tiny_language())
     assert results(broken) == results(whole)
 

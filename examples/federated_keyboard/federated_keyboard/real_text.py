@@ -35,7 +35,7 @@ class NextWords(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """From (n, LENGTH + 1) to (n,)."""
-        losses, _ = self.model(rows[:, :-1].T, rows[:, 1:].T)
+        losses: Tensor = self.model(rows[:, :-1].T, rows[:, 1:].T)[0]
         return losses.mean(0)
 
 

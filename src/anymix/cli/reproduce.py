@@ -53,8 +53,8 @@ Jobs = Annotated[
     int,
     typer.Option(
         min=1,
-        help="Processes, of which the numbers do not depend; of language models threads, of which "
-        "the last digits do.",
+        help="Processes; the numbers do not depend on it. Of language models: threads, which round "
+        "differently.",
     ),
 ]
 Out = Annotated[Path, typer.Option(file_okay=False, help="Folder for JSON, CSV and PNG.")]
