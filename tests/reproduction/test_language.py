@@ -201,7 +201,7 @@ class SomeWrites:
 def test_killed_at_random_moments_the_numbers_are_the_same(tmp_path: Path) -> None:
     broken, whole = tmp_path / "broken", tmp_path / "whole"
     rng, kills, n_steps = random.Random(0), 0, 40
-    while kill_when(broken, n_steps, SomeWrites(broken, rng.randint(1, 25), rng.uniform(0, 0.02))):
+    while kill_when(broken, n_steps, SomeWrites(broken, rng.randint(5, 60), rng.uniform(0, 0.02))):
         kills += 1
     assert kills >= 3
     scale = replace(TINY, n_steps=n_steps)

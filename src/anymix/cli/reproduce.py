@@ -45,8 +45,8 @@ Fast = Annotated[bool, typer.Option("--fast", help="5 runs, and fewer γ to choo
 Size = Annotated[
     Scale,
     typer.Option(
-        help="Of language models: small takes 20 minutes on two cores, medium one to two hours, "
-        "paper half a day or more."
+        help="Of language models: small is sized for 20 minutes on two cores, medium for one to "
+        "two hours, paper for half a day or more."
     ),
 ]
 Jobs = Annotated[

@@ -66,10 +66,13 @@ def reproduce_language(
         if not isinstance(value, Integral) or value < 1:
             raise InputError(name, f"is {value!r}", "give a whole number ≥ 1")
     _require_torch()
-    data = load_language() if data is None else data
+    say = say or _silent
+    if data is None:
+        data = load_language()
+        say(f"The text: {data.source}. Terms: {data.licence}.")
     from anymix.reproduction.language_runs import Plan, compare_speed, run_all
 
-    plan = Plan(scale, data, folder, threads, 60 * minutes, say or _silent)
+    plan = Plan(scale, data, folder, threads, 60 * minutes, say)
     found = run_all(plan, runs)
     speeds = compare_speed(plan)
     return LanguageTable(scale, data.source, data.licence, threads, found, speeds)
