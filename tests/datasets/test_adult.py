@@ -23,7 +23,7 @@ def rows(data: bytes) -> list[dict[str, str]]:
 
 
 def test_registry_gives_the_genuine_files(cache: Path) -> None:
-    for name in datasets.available():
+    for name in [name for name in datasets.available() if ORIGINS[name].package]:
         sums = ORIGINS[name].sums
         assert files_in(cache / name) == set(sums)
         assert {f: sha256((cache / name / f).read_bytes()) for f in sums} == sums

@@ -30,7 +30,7 @@ from anymix.datasets.sources import read_files
 @pytest.mark.parametrize("call", [datasets.path, datasets.fetch, datasets.fetched])
 def test_unknown_name(folder: Path, call: Any) -> None:
     with pytest.raises(
-        ValueError, match="'atlantis'; the data sets are 'adult', 'compas', 'fashion', 'german'"
+        ValueError, match="'atlantis'; the data sets are 'adult', 'compas', 'fashion', 'german', "
     ):
         call("atlantis")
 

@@ -3,7 +3,8 @@
 import logging
 from typing import Any
 
-from flwr.app import Context
+import numpy as np
+from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
 from anymix.flower import AgnosticStrategy, Patience, federated_solve
@@ -19,7 +20,9 @@ def main(grid: Grid, context: Context) -> None:
     """Run as the run config says."""
     show_log()
     config: Any = context.run_config
-    save_result(context, {"solve": solve, "train": train}[config["method"]](grid, config))
+    method = "language" if config["text"] == "real" else config["method"]
+    methods = {"solve": solve, "train": train, "language": train_language}
+    save_result(context, methods[method](grid, config))
 
 
 def solve(grid: Grid, config: Any) -> dict[str, Any]:
@@ -37,7 +40,17 @@ def solve(grid: Grid, config: Any) -> dict[str, Any]:
     }
 
 
-def train(grid: Grid, config: Any) -> dict[str, Any]:
+def train_language(grid: Grid, config: Any) -> dict[str, Any]:
+    """The LSTM on real text; the server never sees a word of it."""
+    from .real_text import NextWords
+
+    first = ArrayRecord(NextWords().state_dict())
+    result = train(grid, config, first)
+    result["perplexities"] = np.exp(result["domain_losses"]).tolist()
+    return result
+
+
+def train(grid: Grid, config: Any, first: ArrayRecord | None = None) -> dict[str, Any]:
     size = config["batch-size"]
     samplers: dict[str, ModelSampler] = {
         "full": FullBatch(),
@@ -52,6 +65,7 @@ def train(grid: Grid, config: Any) -> dict[str, Any]:
     )
     result = strategy.start(
         grid,
+        first,
         num_rounds=config["num-rounds"],
         evaluate_fn=lambda number, arrays: log.info("round %d", number),
     )

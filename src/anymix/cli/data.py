@@ -48,14 +48,20 @@ def fetch_data(
     """
     from anymix import datasets
 
+    faults = []
     for name in names or datasets.available():
         try:
             folder = datasets.fetch(name, progress=not quiet, allow_apt=allow_apt or None)
         except datasets.PermissionNeededError as error:
             command = f"anymix data fetch {name} --allow-apt"
-            raise OSError(f"{error}. To let apt-get download it, run: {command}") from error
-        if not quiet:
-            typer.echo(f"{name}: {folder}")
+            faults.append(f"{error}. To let apt-get download it, run: {command}")
+        except OSError as error:  # the others may still be had
+            faults.append(str(error))
+        else:
+            if not quiet:
+                typer.echo(f"{name}: {folder}")
+    if faults:
+        raise OSError(". ".join(faults))
 
 
 def print_path(name: Annotated[str, typer.Argument(help="The data set.")]) -> None:

@@ -11,10 +11,13 @@ from anymix.datasets.compas import load_compas
 from anymix.datasets.dataset import Dataset
 from anymix.datasets.fashion import load_fashion
 from anymix.datasets.german import load_german
+from anymix.datasets.language import Language, load_language
+from anymix.datasets.news import load_news
 from anymix.datasets.origins import PermissionNeededError
 
 __all__ = [
     "Dataset",
+    "Language",
     "PermissionNeededError",
     "available",
     "fetch",
@@ -23,5 +26,7 @@ __all__ = [
     "load_compas",
     "load_fashion",
     "load_german",
+    "load_language",
+    "load_news",
     "path",
 ]

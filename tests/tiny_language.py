@@ -1,0 +1,58 @@
+"""A text of two domains small enough to train on in a second, for the tests of language models.
+
+Documents walk up through the words 2 … 11 and conversations down, with some noise, so that a model
+of one is bad at the other. Conversations have less noise: they are easier to guess.
+
+    python tests/tiny_language.py FOLDER STEPS     trains all rows, with a checkpoint at every step
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.datasets import Language
+from anymix.reproduction import Scale
+
+WORDS = ("<unk>", "</s>", *"ABCDEFGHIJ")
+TINY = Scale(
+    "tiny",
+    units=16,
+    projection=12,
+    dropout=0.1,
+    unroll=20,
+    rows=4,
+    n_steps=30,
+    step_w=0.3,
+    clip=0.25,
+    step_mixture=0.05,
+    n_looks=3,
+    valid_words=200,
+)
+
+
+def walk(n: int, direction: int, noise: float, seed: int) -> NDArray[np.int32]:
+    rng = np.random.default_rng(seed)
+    steps = np.where(rng.random(n) < noise, rng.integers(10, size=n), direction)
+    text = 2 + np.cumsum(steps) % 10
+    text[9::10] = 1  # end marks
+    return text.astype(np.int32)
+
+
+def tiny_language() -> Language:
+    train, valid, test = (
+        {"document": walk(n, 1, 0.4, i), "conversation": walk(n, -1, 0.1, 10 + i)}
+        for i, n in enumerate((2000, 300, 403))
+    )
+    return Language(WORDS, train, valid, test, "tiny", "made here", "nobody", "none")
+
+
+if __name__ == "__main__":
+    from dataclasses import replace
+
+    from anymix.reproduction import reproduce_language
+
+    folder, n_steps = Path(sys.argv[1]), int(sys.argv[2])
+    scale = replace(TINY, n_steps=n_steps)
+    reproduce_language(scale, folder=folder, threads=1, data=tiny_language(), minutes=0, say=print)
