@@ -157,3 +157,17 @@ def test_reports_replace_each_other(tmp_path: Path) -> None:
     page = report(two_models(2), tmp_path / "report.html", title="first")
     report(two_models(2), str(page), title="second")
     assert "<h1>second</h1>" in page.read_text()
+
+
+def test_an_interval_that_says_nothing_is_not_shown_and_a_promise_is(tmp_path: Path) -> None:
+    r = np.random.default_rng(0)
+    q, d = r.uniform(0.1, 0.9, 24), np.repeat(["a", "b"], 12)
+    y = (r.random(24) < q).astype(int)
+    found = audit(y, q, d, guarantee=0.1)
+    page = words_of(report(found, tmp_path / "few.html"))
+    assert page.count("interval too wide") == 4  # both domains, all rows, the worst mixture
+    assert f"{number(found.agnostic_interval[1])}" not in page
+    assert f"at most {number(found.guarantees['loss'].value)}" in page
+    assert "guaranteed: With a probability of 0.9, the log loss is at most" in page
+    cut = audit(y, q, d, loss_bound=1.0)
+    assert "interval too wide" not in words_of(report(cut, tmp_path / "cut.html"))
