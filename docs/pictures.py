@@ -107,7 +107,7 @@ def partitions(n: int = 200_000) -> None:
     left.set_title("Ordinary training, 200,000 rows", fontsize=10)
     workers = np.array([1, 2, 5, 10, 20, 50, 100, 200, 500])
     for rows, color in ((1e8, OPTIMISTIC), (1e9, PLAIN)):
-        seconds = 7 * (rows / workers * 200e-9 + 0.01)
+        seconds = 7 * (rows / workers * 250e-9 + 0.01)
         right.loglog(workers, seconds, "o-", color=color, label=f"{rows:.0e} rows")
     right.set(xlabel="workers of one core", ylabel="seconds of a solve, 7 passes")
     right.set_title("Rows in the workers' memory, 20 features", fontsize=10)

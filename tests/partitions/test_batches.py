@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy import sparse
 import anymix as ax
 from anymix.errors import InputError
 from anymix.partitions import from_batches
+from anymix.partitions.chunks import read_chunk
 from anymix.partitions.passing import in_order
 from anymix.partitions.scanning import row_hash
 
@@ -190,6 +192,22 @@ def test_rows_that_change_between_passes_are_noticed(change: Any) -> None:
     problem = from_batches(changing(change))
     with pytest.raises(InputError, match=r"chunk 1 is not what the first pass saw"):
         ax.solve(problem)
+
+
+def test_a_fingerprint_does_not_depend_on_where_the_numbers_are_in_memory() -> None:
+    X, y, domains = table("squared", n=999, d=7)
+    chunk = read_chunk((X, y, domains), ax.SquaredError())
+    assert chunk is not None
+    for shift in range(1, 64, 7):  # other alignments, as after a journey to another worker
+        room = np.empty(X.nbytes + 64, dtype=np.uint8)
+        moved = room[shift : shift + X.nbytes].view(np.float64) if shift % 8 == 0 else None
+        moved = np.frombuffer(room, np.float64, X.size, 8 * (shift % 8)) if moved is None else moved
+        there = moved.reshape(X.shape)
+        there[:] = X
+        assert replace(chunk, X=there).fingerprint == chunk.fingerprint
+        assert replace(chunk, X=np.asfortranarray(X)).fingerprint == chunk.fingerprint
+    assert replace(chunk, y=np.roll(y, 1)).fingerprint != chunk.fingerprint
+    assert replace(chunk, X=X + 1e-15 * np.eye(999, 7)).fingerprint != chunk.fingerprint
 
 
 def test_a_new_chunk_is_noticed() -> None:

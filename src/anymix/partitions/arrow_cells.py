@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
-from anymix.partitions.chunks import Chunk, sum_of
+from anymix.partitions.chunks import Chunk
 from anymix.problem.cells import Coded, combined
 from anymix.problem.columns import MISSING, matrix
 from anymix.problem.entries import encode
@@ -149,14 +149,13 @@ class Recipe:
             raise InputError(f"column {self.weight!r}", found, "give weights ≥ 0")
         members = OneDomain(small_codes(codes, len(names)))
         X = self._features(cells)
-        total = sum_of(X)
-        if not np.isfinite(total):
+        if not np.isfinite(X.sum()):
             self._refuse_gaps(X)
         ids = None
         if self.id is not None:
             codes, values = cells.levels(self.id)
             ids = np.array(values)[codes]
-        return Chunk(X, y, labels, members, names, weight, total, ids)
+        return Chunk(X, y, labels, members, names, weight, ids)
 
     def _features(self, cells: ArrowCells) -> Any:
         if not self.is_plain:

@@ -21,7 +21,7 @@ from anymix.problem.rows import Part, take
 Array = NDArray[np.float64]
 Names = NDArray[Any]
 
-__all__ = ["Chunk", "concatenated", "named", "place_among", "read_chunk", "sum_of", "union"]
+__all__ = ["Chunk", "concatenated", "named", "place_among", "read_chunk", "union"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +42,6 @@ class Chunk:
         The domains that occur here, sorted.
     weight : ndarray of shape (n,) or None
         Weights of the rows; None is 1.
-    total : float or None
-        The sum of all entries of X, if it is known.
     ids : ndarray of shape (n,) or None
         What rows are dealt out to folds by; None is by their numbers.
     """
@@ -54,7 +52,6 @@ class Chunk:
     domains: Domains
     names: Names
     weight: Array | None = None
-    total: float | None = None
     ids: NDArray[Any] | None = None
 
     def __len__(self) -> int:
@@ -68,18 +65,32 @@ class Chunk:
             y=self.y[part],
             domains=self.domains.take(part),
             weight=None if self.weight is None else self.weight[part],
-            total=None,
             ids=None if self.ids is None else self.ids[part],
         )
 
     @property
-    def fingerprint(self) -> tuple[float, ...]:
-        """A few numbers that hardly stay the same when the rows change."""
-        total = sum_of(self.X) if self.total is None else self.total
-        places = np.arange(1.0, len(self) + 1)  # so that it matters which row has which label
-        weight = 0.0 if self.weight is None else float(places @ self.weight)
-        key = float(places @ self.domains.key())
-        return len(self), total, float(places @ self.y), key, weight
+    def fingerprint(self) -> tuple[int, ...]:
+        """A few whole numbers that hardly stay the same when a bit of the rows changes.
+
+        Sums of bits, not of numbers: these are the same on every machine and in every order.
+        """
+        weight = 0 if self.weight is None else _digest(self.weight)
+        X = self.X.data if sparse.issparse(self.X) else self.X
+        return len(self), _sum_of_bits(X), _digest(self.y), _digest(self.domains.key()), weight
+
+
+def _sum_of_bits(values: NDArray[Any]) -> int:
+    return int(_bits(values).sum(dtype=np.uint64))
+
+
+def _digest(values: NDArray[Any]) -> int:
+    """The same, where it matters which row has which value."""
+    bits = _bits(values)
+    return int((bits * np.arange(1, 2 * len(bits), 2, dtype=np.uint64)).sum(dtype=np.uint64))
+
+
+def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
+    return np.ascontiguousarray(values, dtype=np.float64).reshape(-1).view(np.uint64)
 
 
 def read_chunk(raw: Any, loss: Loss) -> Chunk | None:
@@ -107,12 +118,7 @@ def read_chunk(raw: Any, loss: Loss) -> Chunk | None:
     if not inside.all():  # a row in no domain does not count
         w = inside.astype(np.float64) if w is None else inside * w
     ids = None if ids is None else column_of("ids", ids, n)
-    return Chunk(X, codes, labels, members, names, w, None, ids)
-
-
-def sum_of(X: Any) -> float:
-    """The sum of all entries; it is no finite number if one of them is none."""
-    return float((X.data if sparse.issparse(X) else X).sum())
+    return Chunk(X, codes, labels, members, names, w, ids)
 
 
 @contextmanager

@@ -39,7 +39,7 @@ class Glance:
         The shape of its X.
     is_sparse : bool
         Whether X is.
-    fingerprint : tuple of float
+    fingerprint : tuple of int
         Numbers by which a later pass tells whether the chunk is the same.
     labels, names : ndarray
         Its classes (None in regression) and its domains.
@@ -60,7 +60,7 @@ class Glance:
     n_rows: int
     n_features: int
     is_sparse: bool
-    fingerprint: tuple[float, ...]
+    fingerprint: tuple[int, ...]
     labels: Names | None
     names: Names
     sizes: Array
@@ -225,7 +225,7 @@ class Scan:
     ----------
     n_rows, n_features : int
         The shape of X.
-    fingerprints : list of tuple of float
+    fingerprints : list of tuple of int
         Of the chunks; that of one without rows is empty.
     """
 
@@ -233,7 +233,7 @@ class Scan:
         self.loss, self._given = loss, classes
         self.n_rows, self.n_features = 0, -1
         self.is_sparse = False
-        self.fingerprints: list[tuple[float, ...]] = []
+        self.fingerprints: list[tuple[int, ...]] = []
         self._labels: list[Names] = []
         self._names: list[Names] = []
         self._sums: list[Array] = []  # sizes and moments, (3, names)

@@ -288,13 +288,13 @@ class Answering:
         Makes a problem of the chunk.
     question : Question
         What is asked.
-    fingerprints : sequence of tuple of float
+    fingerprints : sequence of tuple of int
         Of the chunks as the first pass saw them.
     """
 
     coder: Coder
     question: Question
-    fingerprints: Sequence[tuple[float, ...]]
+    fingerprints: Sequence[tuple[int, ...]]
 
     def __call__(self, chunk: Chunk | None, number: int) -> Sums | None:
         """The sums of the chunk of that number; None if it has no rows."""
