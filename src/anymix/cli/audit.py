@@ -133,6 +133,7 @@ def audit_file(
             table,
             encoding,
             domain,
+            find_segments,
             target=target,
             prediction=said,
             losses=losses,
@@ -178,7 +179,7 @@ def _conditions(texts: list[str]) -> list[Any]:
 
 
 def _audited(
-    table: Path, encoding: str, domain: list[str], **options: Any
+    table: Path, encoding: str, domain: list[str], whole: bool, **options: Any
 ) -> tuple[Any, dict[str, Any], Any]:
     """The table, its audits by column, and the only one of them or the comparison of the two."""
     from anymix.auditing import compare
@@ -186,7 +187,7 @@ def _audited(
 
     one = (options[name] for name in ("target", "losses", "against"))
     named = [*options["prediction"], *(column for column in one if column)]
-    only = [*named, *domain]  # a table of many columns need not fit into memory
+    only = None if whole else [*named, *domain]  # not all columns need fit into memory
     frame = read_table(table, encoding=encoding, keep=named, text=domain, only=only)
     audits = audit_frame(frame, domain, **options)
     first, *second = audits
