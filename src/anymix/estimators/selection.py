@@ -116,7 +116,7 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
     >>> y = 2 * x + rng.normal(size=960) > 0
     >>> model = AgnosticClassifierCV().fit(X, y, domains=region)
     >>> model.robustness_, model.gamma_
-    (1.0, 0.01)
+    (0.5, 0.1)
     >>> front = model.frontier_
     >>> front.robustness, front.held_out.worst.round(2), front.held_out.pooled.round(2)
     (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), ...)
