@@ -202,17 +202,17 @@ def test_of_models_as_good_as_the_best_the_one_of_least_pooled_loss() -> None:
     assert found.choose("guard") == 3  # of 1, 2, 3 and 4, which no one can tell apart any more
 
 
-def test_the_last_tenth_of_a_gain_is_left_where_it_costs_the_others() -> None:
-    """Every difference is sure; the models that keep 0.95 and 0.91 of the gain are cheaper."""
+def test_the_last_fifth_of_a_gain_is_left_where_it_costs_the_others() -> None:
+    """Every difference is sure; the models that keep 0.9 and 0.82 of the gain are cheaper."""
     noise = np.tile([-1e-3, 1e-3], 50)
-    gains, costs = (0.0, 1.0, 0.95, 0.91, 0.89), (0.0, 0.9, 0.5, 0.4, 0.1)
+    gains, costs = (0.0, 1.0, 0.9, 0.82, 0.78), (0.0, 0.9, 0.5, 0.4, 0.1)
     losses = [
         np.concatenate([np.full(100, cost), 3.0 - gain + noise * (1 - gain)])
         for gain, cost in zip(gains, costs, strict=True)
     ]
     found = held_out(losses, np.repeat(["a", "b"], 100))
     assert (found.choose("min"), found.choose("guard")) == (1, 3)
-    assert found.choose("guard") != 4  # cheaper still, but more than a tenth is lost
+    assert found.choose("guard") != 4  # cheaper still, but more than a fifth is lost
 
 
 def test_a_gain_of_less_than_a_hundredth_is_none() -> None:

@@ -11,8 +11,8 @@ the rows cannot tell from it. With b the model of least V, that holds for model 
 partly one where c had bad luck.)
 
 The tamest is the ordinary model, c = 0, or else the one of least mean loss on all rows. In the
-latter case a model will do as well that keeps nine tenths of the gain V_0 − V_b: on very many rows
-the last tenth, though sure, often costs all others more than the rest together. And no model
+latter case a model will do as well that keeps four fifths of the gain V_0 − V_b: on very many rows
+the last fifth, though sure, often costs all others more than the rest together. And no model
 differs from another that is within 1 % of |V_0|: what is that small, however sure, helps no one.
 
 The ordinary model is also kept where its worst domain has fewer than ten rows, which tell nothing.
@@ -39,7 +39,7 @@ __all__ = ["RULES", "HeldOut", "NothingGained", "mean_error"]
 RULES = ("guard", "min", "1se")
 FEWEST_ROWS = 10  # of a domain: fewer do not tell enough to change the model for all others
 WORTH = 0.01  # a change of the ordinary model's worst loss that is worth a change of the model
-LAST_TENTH = 0.1  # of the gain, which may be left for the sake of the others
+LAST_FIFTH = 0.2  # of the gain, which may be left for the sake of the others
 
 
 class NothingGained(UserWarning):
@@ -181,8 +181,8 @@ class HeldOut:
         Parameters
         ----------
         rule : str
-            "guard", the tamest that is within one paired standard error of the best, or has nine
-            tenths of its gain; "1se", the tamest whose V is within the best one's own standard
+            "guard", the tamest that is within one paired standard error of the best, or has four
+            fifths of its gain; "1se", the tamest whose V is within the best one's own standard
             error; or "min", the best.
 
         Returns
@@ -221,9 +221,9 @@ class HeldOut:
     def _is_as_good(self, c: int, best: int) -> bool:
         """Whether rows cannot tell it from the best, or the difference is not worth its price."""
         loss = float(self.value[c] - self.value[best])
-        last_tenth = LAST_TENTH * float(self.value[0] - self.value[best])
+        last_fifth = LAST_FIFTH * float(self.value[0] - self.value[best])
         small = max(WORTH * abs(float(self.value[0])), self.resolution)
-        return loss <= max(self.error(c, self.worst[c], best), last_tenth, small)
+        return loss <= max(self.error(c, self.worst[c], best), last_fifth, small)
 
     def _tamest(self, good: NDArray[np.bool_]) -> int:
         return 0 if good[0] else int(np.argmin(np.where(good, self.pooled, np.inf)))

@@ -50,7 +50,7 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
     rule : str
         "guard": of the models that the rows held out cannot tell from the best one (within one
         standard error of the difference, row by row), the tamest: the ordinary model if it is
-        among them, otherwise that of least mean loss on all rows (here one with nine tenths of the
+        among them, otherwise that of least mean loss on all rows (here one with four fifths of the
         best one's gain will do as well). Gains below 1 % of the ordinary model's loss are none.
         "min" is the least worst loss; "1se" the tamest model within the best one's own standard
         error of it.
@@ -150,7 +150,7 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
     rule : str
         "guard": of the models that the rows held out cannot tell from the best one (within one
         standard error of the difference, row by row), the tamest: the ordinary model if it is
-        among them, otherwise that of least mean loss on all rows (here one with nine tenths of the
+        among them, otherwise that of least mean loss on all rows (here one with four fifths of the
         best one's gain will do as well). Gains below 1 % of the ordinary model's loss are none.
         "min" is the least worst loss; "1se" the tamest model within the best one's own standard
         error of it.
