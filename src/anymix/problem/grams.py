@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anymix.problem.products import gram_of_products
+from anymix.problem.row_products import gram_of_products
 from anymix.problem.weighted import WeightedRows
 
 Array = NDArray[np.float64]

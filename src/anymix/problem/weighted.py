@@ -18,7 +18,7 @@ from anymix.errors import InputError
 from anymix.problem.arrays import refuse_missing
 from anymix.problem.floors import rounding_of
 from anymix.problem.losses import Loss
-from anymix.problem.products import products
+from anymix.problem.row_products import products
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import anymix as ax
-from anymix.problem import products as module
-from anymix.problem.products import gram_of_products, products
+from anymix.problem import row_products as module
+from anymix.problem.row_products import gram_of_products, products
 
 
 @settings(max_examples=300)
