@@ -56,13 +56,13 @@ def test_only_sums_leave_a_client() -> None:
         | dict.fromkeys(("pivot", "give"), (1, 1))
         | {"bend": (1,)}
     )
-    for n in (90, 900):
+    for n, tol in ((90, 1e-6), (900, 1e-6), (90, 1e-14)):
         grid = grid_of(table(n=n), np.arange(n) % 4, kind=Spy)
-        solution = federated_solve(grid, gamma=1e-2)
+        solution = federated_solve(grid, gamma=1e-2, tol=tol)
         shapes = [{name: a.shape for name, a in reply.items()} for _, reply in grid.heard]
         assert shapes[:4] == [about] * 4
-        assert shapes[-4:] == [proof] * 4
-        assert all(shape == look for shape in shapes[4:-4])
+        assert all(shape in (look, proof) for shape in shapes[4:])
+        assert (proof in shapes) == (tol < 1e-6)  # otherwise the last answers prove enough
         assert len(shapes) == 4 * len(solution.rounds)
         sent = sum(a.nbytes for question, _ in grid.heard for a in question.values())
         assert sum(r["sent"] for r in solution.rounds) - sent in range(200 * len(grid.heard) * 3)

@@ -86,7 +86,7 @@ def test_phones_hold_real_text_of_both_kinds(monkeypatch: pytest.MonkeyPatch) ->
         return tiny_language()
 
     monkeypatch.setattr(datasets, "load_language", load_language)
-    config = {"text": "real", "num-clients": 2, "num-rounds": 30, "step-mixture": 0.02}
+    config = {"text": "real", "num-clients": 2, "num-rounds": 30}
     short = federate(KEYBOARD, run_config=config | {"num-rounds": 1})
     sys.modules["federated_keyboard.real_text"].texts.cache_clear()
     result = federate(KEYBOARD, run_config=config)

@@ -50,5 +50,7 @@ def chosen(message: Message, context: Context) -> Message:
 
 
 app.query()(chosen)
-app.query("solve")(chosen)
+for question in ("first", "moments", "solve"):
+    app.query(question)(chosen)
 app.train()(chosen)
+app.evaluate()(chosen)

@@ -124,9 +124,8 @@ def audit_file(
     _check_columns(target, said := prediction or [], losses, classes, against)
     check_inputs([table], encoding, mixtures)
     shown = not (quiet or as_json)
-    conditions = _conditions(fail_if or [])
-    if guarantee is None and any(asked.is_guaranteed for asked in conditions):
-        guarantee = 0.05
+    conditions, guarantee = _conditions(fail_if or [], guarantee)
+    how = {"loss": loss, "mixtures": mixtures, "confidence": confidence, "guarantee": guarantee}
     with steps(shown) as step, in_options(OPTIONS, [table]):
         step(f"reading {table}")
         frame, audits, found = _audited(
@@ -138,27 +137,37 @@ def audit_file(
             prediction=said,
             losses=losses,
             against=against,
-            loss=loss,
-            mixtures=mixtures,
-            confidence=confidence,
-            guarantee=guarantee,
             loss_bound=loss_bound,
             classes=None if classes is None else class_names(classes),
+            **how,
         )
         model = list(audits.values())[-1]  # the one that is not only compared with
         failures = [words for asked in conditions if (words := asked.failure(model))]
-        segments, notes = list[Any](), list[str]()
+        notes, more = list[str](), dict[str, Any]()
         if find_segments:
             step("searching for segments")
             named = [target, *said, losses, against]
-            segments, notes = segments_of(frame, model, domain, named)
+            more["segments"], notes = segments_of(frame, model, domain, named)
+    _show(found, audits, report, f"Audit of {table.name}", notes, more, shown, as_json)
+    _end(failures)
+
+
+def _show(
+    found: Any,
+    audits: dict[str, Any],
+    report: Path | None,
+    title: str,
+    notes: list[str],
+    more: dict[str, Any],
+    shown: bool,
+    as_json: bool,
+) -> None:
+    """Write the page, if one is asked for, and print the rest."""
     files: dict[str, str | None] = {}
     if report is not None:
-        files["report"] = write_report(report, audits, f"Audit of {table.name}", None, notes)
-    more = {"segments": segments} if find_segments else {}
+        files["report"] = write_report(report, audits, title, None, notes)
     options: dict[str, Any] = {"files": files, "notes": notes, "training": {}, "more": more}
     print_result(found, shown=shown, as_json=as_json, **options)
-    _end(failures)
 
 
 def _end(failures: list[str]) -> None:
@@ -168,14 +177,16 @@ def _end(failures: list[str]) -> None:
         raise typer.Exit(1)
 
 
-def _conditions(texts: list[str]) -> list[Any]:
-    """What to fail on, read before any work is done."""
+def _conditions(texts: list[str], guarantee: float | None) -> tuple[list[Any], float | None]:
+    """What to fail on, read before any work is done; some of it asks for a guarantee."""
     if not texts:
-        return []
+        return [], guarantee
     from anymix.auditing.conditions import condition
 
     with in_options(OPTIONS):
-        return [condition(text) for text in texts]
+        found = [condition(text) for text in texts]
+    asked = guarantee is None and any(each.is_guaranteed for each in found)
+    return found, 0.05 if asked else guarantee
 
 
 def _audited(

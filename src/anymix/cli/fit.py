@@ -29,6 +29,7 @@ from anymix.errors import InputError, finite_number
 __all__ = ["fit_file"]
 
 OPTIONS: Names = TABLE_NAMES | {
+    "memory": ("--memory", None),
     "drop": ("--drop", None),
     "folds": ("--folds", None),
     "gamma": ("--gamma", None),

@@ -55,7 +55,6 @@ Names = dict[str, tuple[str, str | None]]  # argument: option, and what to do if
 TABLE_NAMES: Names = {  # of every command that reads a table
     "domains": ("--domain", None),
     "encoding": ("--encoding", OTHER_ENCODING),
-    "memory": ("--memory", None),
     "mixtures": ("--mixtures", None),
     "target": ("--target", None),
 }

@@ -134,7 +134,7 @@ def federated_solve(
     >>> print(solution.certificate)
     agnostic objective 0.693147, no model below 0.693147 (gap ...)
     >>> solution.domain_names, solution.mixture.tolist(), len(solution.rounds)
-    (('east', 'west'), [0.0, 1.0], 3)
+    (('east', 'west'), [0.0, 1.0], 2)
     """
     clients = Clients(grid, n_clients, domains, timeout, attempts, limits)
     roster, chosen = clients.roster, clients.roster.mixture_set(mixtures)
