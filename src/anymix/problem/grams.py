@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 __all__ = ["gram", "gram_diagonal"]
 
 
-def gram(table: WeightedRows, h: Array, made: sparse.csr_array | None = None) -> Array:
+def gram(table: WeightedRows, h: Array, made: sparse.csc_array | None = None) -> Array:
     """Σ_i h_i (x_i, 1)(x_i, 1)ᵀ for weights h (n,); quicker where the `products` are made."""
     X, d = table.X, table.n_features
     whole = np.empty((d + table.intercept, d + table.intercept))

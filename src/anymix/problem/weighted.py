@@ -174,7 +174,7 @@ class WeightedRows:
         return blocks.ravel()
 
     @cached_property
-    def products(self) -> sparse.csr_array | None:
+    def products(self) -> sparse.csc_array | None:
         """x_ij x_ik of every row where they are few; worth making for many Hessians only."""
         return products(self.X)
 
