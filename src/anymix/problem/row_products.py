@@ -59,6 +59,6 @@ def gram_of_products(made: sparse.csc_array, h: Array) -> Array:
     """Σ_i h_i x_i x_iᵀ, (d, d), for weights h (n,)."""
     d = round(made.shape[0] ** 0.5)
     upper = np.asarray(made @ h).reshape(d, d)
-    whole = upper + upper.T
+    whole: Array = upper + upper.T
     whole.ravel()[:: d + 1] *= 0.5  # the diagonal was added twice
     return whole
