@@ -9,6 +9,8 @@ import pytest
 from command_line import fail, run
 from sklearn.metrics import adjusted_rand_score
 
+from anymix.tables.clustered import cluster_frame
+
 
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -85,3 +87,14 @@ def test_an_audit_finds_segments(tmp_path: Path) -> None:
     assert found[0]["weak"]
     assert found[0]["excess"][1] > 1
     assert "segments" not in json.loads(run(*words, "--json"))
+
+
+def test_one_missing_number_does_not_make_every_number_a_word() -> None:
+    r, kind = np.random.default_rng(0), np.arange(30) % 3
+    frame = pd.DataFrame({"id": np.repeat(np.arange(30), 100)})
+    frame["age"] = np.repeat(20.0 * kind, 100) + r.normal(30, 3, size=3000).round(2)
+    frame.loc[5, "age"] = np.nan
+    found = cluster_frame(frame, "id")
+    labels = found.frame["domain"].to_numpy()
+    assert len(np.unique(labels)) == 3
+    assert all(len(np.unique(labels[kind == k])) == 1 for k in range(3))

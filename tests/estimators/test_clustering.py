@@ -125,6 +125,21 @@ def test_kl_is_as_good_as_the_best_of_all_partitions() -> None:
         assert model.objective_ == pytest.approx(best, rel=1e-9)
 
 
+def test_of_few_clients_the_best_clusters_are_found_without_luck() -> None:
+    """Ten random starts miss the best two clusters of eight clients in one of ten tables."""
+    for seed in range(15):
+        X, w = RNG(seed).dirichlet(np.ones(3), size=8), np.arange(1.0, 9.0)
+
+        def value(at: NDArray[np.bool_], X: Array = X, w: Array = w) -> float:
+            means = {k: np.average(X[at == k], 0, w[at == k]) for k in (False, True)}
+            return float(w @ [by_definition("kl", X[i], means[k]) for i, k in enumerate(at)])
+
+        halves = [np.arange(8) == 0, *(np.array([False, *a]) for a in product((0, 1), repeat=7))]
+        best = min(value(at.astype(bool)) for at in halves if 0 < at.sum() < 8)
+        model = ax.BregmanClusters(2).fit(X, sample_weight=w)
+        assert model.objective_ == pytest.approx(best, rel=1e-9)
+
+
 def test_euclidean_from_the_same_seeds_is_k_means() -> None:
     for seed in range(20):
         rng = RNG(seed)

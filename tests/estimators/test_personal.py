@@ -232,3 +232,11 @@ def test_what_cannot_be_mixed_is_refused() -> None:
 )
 def test_scikit_learn_agrees(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+def test_missing_numbers_to_predict_are_refused() -> None:
+    X, k = np.arange(40.0)[:, None], np.repeat(["a", "b"], 20)
+    model = LinearRegression().fit(X, X[:, 0])
+    y = np.where(np.arange(40) == 3, np.nan, X[:, 0])
+    with pytest.raises(InputError, match="y has entries that are missing"):
+        ax.Personalized(model, {"a": model, "b": model}).fit(X, y, domains=k)

@@ -185,7 +185,9 @@ def held_out(
     clip : float or None
         Losses above it count as it; the bound is then of the loss so cut, and says so.
     weights : array-like of shape (n,) or None
-        What each row counts in its domains, ≥ 0; None is the same for all.
+        What each row counts in its domains, ≥ 0; None is the same for all. They are taken as fixed:
+        the promise is about rows whose weights say nothing of their losses. Weights that go with
+        the loss (of a survey, say, or by importance) can make it fail.
     loss : str or None
         The name of the loss, as `audit` takes it.
     classes : array-like of shape (K,) or None

@@ -179,6 +179,8 @@ class Personalized(Mixer):
         Personalized
         """
         y = column_or_1d(y)
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            raise InputError("y", "has entries that are missing or infinite", "drop those rows")
         (X,) = indexable(X)
         names, codes = encode("domains", domains, _num_samples(X))
         if len(y) != len(codes):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from anymix.mixtures import Simplex
 from anymix.problem.divergences import Divergence
 
 Array = NDArray[np.float64]
+
+FEW_STARTS = 200  # up to so many sets of K rows, each is tried as a start
 Labels = NDArray[np.intp]
 
 __all__ = [
@@ -62,7 +65,7 @@ def best_clusters(
     n_init: int = 10,
     max_iter: int = 300,
 ) -> Clusters:
-    """The best of several runs from random seeds.
+    """The best of several runs from random seeds; of few rows, from every K of them.
 
     Parameters
     ----------
@@ -91,10 +94,12 @@ def best_clusters(
     >>> found.labels, found.centers.ravel(), found.objective
     (array([0, 0, 1]), array([0.5, 9. ]), 0.5)
     """
-    starts = (
-        seeds(X, weights, n_clusters, divergence, rng)
-        for _ in range(n_init if n_clusters > 1 else 1)
-    )
+    if n_clusters == 1:
+        starts = [X[:1]]
+    elif math.comb(len(X), n_clusters) <= FEW_STARTS:
+        starts = [X[list(rows)] for rows in combinations(range(len(X)), n_clusters)]
+    else:
+        starts = [seeds(X, weights, n_clusters, divergence, rng) for _ in range(n_init)]
     runs = (clusters_from(start, X, weights, divergence, max_iter) for start in starts)
     return _in_order(min(runs, key=lambda run: run.objective), weights)
 

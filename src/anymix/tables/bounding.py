@@ -214,7 +214,8 @@ def bound_frame(
         }
         audits = audit_frame(frame, domains, mixtures=Λ, guarantee=delta, **options)
         promise = next(iter(audits.values())).guarantees["loss"]
-    M = promise.loss_bound if promise is not None else loss_bound or 1.0
+    M = 1.0 if loss_bound is None else loss_bound
+    M = M if promise is None else promise.loss_bound
     found = None if promise is None else promise.domain_losses
     called = tuple(map(str, names.tolist()))
     return TableBound(

@@ -93,10 +93,18 @@ def cluster_frame(
 
 
 def _histogram(frame: Any, owners: NDArray[Any], name: str) -> Clients:
-    """The shares of a column's levels, or of ten bins of its numbers, for each client."""
+    """The shares of a column's levels, or of ten bins of its numbers, for each client.
+
+    What is missing is a level, or a bin, of its own.
+    """
     values = column(frame, name)
-    if values.dtype.kind in "iuf" and values.nunique() > 20 and not values.isna().any():
-        return describe_clients(owners, X=values.to_numpy(dtype=np.float64)[:, None])
+    if values.dtype.kind in "iuf" and values.nunique() > 20:
+        x = values.to_numpy(dtype=np.float64)
+        if not np.isnan(x).any():
+            return describe_clients(owners, X=x[:, None])
+        edges = np.unique(np.nanquantile(x, np.arange(1, 10) / 10))
+        bins = np.where(np.isnan(x), len(edges) + 1, np.searchsorted(edges, x, side="right"))
+        return describe_clients(owners, labels=bins)
     if values.dtype.kind == "f":
         text = values.map(lambda v: "(missing)" if v != v else f"{v:g}")
         return describe_clients(owners, labels=encode(name, text.to_numpy(), len(text))[1])
