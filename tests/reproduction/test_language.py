@@ -3,6 +3,7 @@
 import json
 import random
 import runpy
+import signal
 import subprocess
 import sys
 import time
@@ -132,8 +133,8 @@ def test_a_run_that_goes_on_ends_with_the_same_numbers(tmp_path: Path, stop: int
     assert not broken.file("agnostic", 3, "pt").exists()
 
 
-def start(folder: Path, n_steps: int) -> subprocess.Popen[str]:
-    command = [sys.executable, str(SCRIPT), str(folder), str(n_steps)]
+def start(folder: Path, n_steps: int, *victims: str) -> subprocess.Popen[str]:
+    command = [sys.executable, str(SCRIPT), str(folder), str(n_steps), *victims]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -164,9 +165,11 @@ def kill_when(folder: Path, n_steps: int, ready: Any) -> bool:
 
 def test_killed_and_started_again_the_numbers_are_the_same(tmp_path: Path) -> None:
     broken, whole = tmp_path / "broken", tmp_path / "whole"
-    third = broken / "language_tiny_ordinary_0.pt"  # two runs are done, the third is under way
-    assert kill_when(broken, 12, third.exists)
+    with start(broken, 12, "Û") as process:  # two runs are done, the third is under way
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL
     assert len(results(broken)) == 2
+    assert (broken / "language_tiny_ordinary_0.pt").exists()
     tiny = replace(TINY, n_steps=12)
     for folder in (broken, whole):
         reproduce_language(tiny, folder=folder, threads=1, data=tiny_language())
