@@ -25,6 +25,7 @@ from anymix.cli.options import (
 )
 from anymix.cli.output import as_training, print_result, steps, write_report
 from anymix.errors import InputError, finite_number
+from anymix.loading import keep_what_is_loaded
 
 __all__ = ["fit_file"]
 
@@ -201,9 +202,12 @@ def _fitted(
     """The table, and the one to judge on, read and fitted; both are let go of on the way."""
     from anymix.tables.files import read_table
     from anymix.tables.fitting import fit_table
+    from anymix.tables.frames import pandas
     from anymix.tables.memory import bytes_of
     from anymix.tables.spooling import read_or_spool, spooled
 
+    pandas()
+    keep_what_is_loaded()
     step(f"reading {table}")
     limit = None if memory is None else bytes_of(memory)
     used: Any = {"encoding": encoding, "keep": [target], "text": domain}

@@ -23,7 +23,6 @@ from anymix.estimators.baselines import Baseline, alone_solutions, baseline_loss
 from anymix.estimators.fitting import between
 from anymix.estimators.guarding import HeldOut
 from anymix.estimators.ordinary import (
-    GAMMAS,
     ROUGH,
     Anchor,
     Problems,
@@ -109,8 +108,8 @@ class Plan:
         b, what losses are compared with: 0, the best models for one domain, or numbers.
     anchor : "ordinary", array-like of shape (D,) or None
         a, the model that R pulls to: the ordinary one, one given, or 0.
-    ordinary_gammas : sequence of float
-        Values of γ₀ to try for the ordinary model.
+    ordinary_gammas : sequence of float or None
+        Values of γ₀ to try for the ordinary model; None tries many, and the best between them.
     norm : str
         R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
     max_iter : int
@@ -123,7 +122,7 @@ class Plan:
     mixtures: Mixtures = None
     baseline: Baseline = None
     anchor: Anchor = "ordinary"
-    ordinary_gammas: Sequence[float] = GAMMAS
+    ordinary_gammas: Sequence[float] | None = None
     norm: str = "squared"
     max_iter: int = 1000
     prior: Penalty | None = None
@@ -204,7 +203,7 @@ def search(rows: Rows, repeats: Sequence[Iterable[Split]], plan: Plan) -> Found:
 def _search(rows: Rows, repeats: Sequence[Sequence[Split]], plan: Plan) -> Found:
     options, problems = plan.options, Problems(rows)
     folds = [split for splits in repeats for split in splits]
-    ordinary = choose_ordinary(rows, folds, plan.ordinary_gammas, options, problems)
+    ordinary = choose_ordinary(rows, repeats, plan.ordinary_gammas, options, problems)
     plan = _without_copies(plan, rows)
     losses = np.zeros((1 + len(plan.candidates), len(rows)))
     times, alone = np.zeros(len(rows)), _Alone()

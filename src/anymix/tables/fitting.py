@@ -18,7 +18,6 @@ from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.rows import Part, Rows
 from anymix.solvers.certificates import Certificate
-from anymix.tables.boosting import BoostedLearner, check_boosted
 from anymix.tables.columns import Features
 from anymix.tables.learners import WITHOUT, Learned, Learner, LinearLearner
 from anymix.tables.models import TableModel
@@ -252,6 +251,8 @@ def _learner(
         return LinearLearner(mixtures, gamma, robustness, use_domain)
     if model != "boosted":
         raise InputError("model", f"is {model!r}", "give 'linear' or 'boosted'")
+    from anymix.tables.boosting import BoostedLearner, check_boosted  # few ask for trees
+
     check_boosted(gamma, robustness, use_domain)
     return BoostedLearner(mixtures, robustness, use_domain)
 

@@ -144,8 +144,7 @@ class LinearLearner:
         if self.use_domain is None:
             return None
         plan = self._plan
-        folds = [split for splits in deals for split in splits]
-        return choose_ordinary(few, folds, plan.ordinary_gammas, plan.options).gamma
+        return choose_ordinary(few, deals, plan.ordinary_gammas, plan.options).gamma
 
     def part(self, rows: Rows, part: Part, held_out: Part, searched: Searched) -> dict[str, Array]:
         """What the models of a part say of the rows it holds out, which do not choose them."""
