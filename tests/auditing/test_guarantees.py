@@ -226,7 +226,7 @@ def test_a_declared_bound_makes_the_intervals_of_an_audit_guaranteed() -> None:
 def test_small_sets_are_never_above_hoeffding_cut_at_the_largest_loss() -> None:
     """Where losses are near M a direct bound alone was: 213 of 3,000 such cases."""
     r, direct = rng(20), 0
-    for _ in range(100):
+    for _ in range(60):
         p, delta = int(r.integers(2, 9)), float(r.choice([0.05, 0.1, 0.2]))
         n = r.integers(2, r.choice([10, 60, 400]), p)
         d, level, m = np.repeat(np.arange(p), n), r.beta(0.4, 0.4, p), n / n.sum()
@@ -239,7 +239,7 @@ def test_small_sets_are_never_above_hoeffding_cut_at_the_largest_loss() -> None:
         cut = np.minimum(found.domain_losses + np.sqrt(math.log(p / delta) / (2 * n)), 1)
         assert found.value <= float(found.mixtures.maximize(cut) @ cut) + 1e-9
         assert found.low <= found.agnostic_loss + 1e-9
-    assert direct > 40
+    assert direct > 20
 
 
 def test_weights_that_go_with_the_losses_are_told() -> None:
