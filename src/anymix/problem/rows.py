@@ -211,8 +211,9 @@ class Rows:
     def sizes(self, part: Part = ALL) -> Array:
         """m (p,): what the weights of the rows in each domain add up to."""
         part = self._counted(part)
-        weight = None if self.weight is None else self.weight[part]
-        return self.domains.take(part).shares(len(self.names), weight)[0]
+        if self.weight is None:  # no list of the rows' shares is needed
+            return self.domains.take(part).counts(len(self.names)).astype(np.float64)
+        return self.domains.take(part).shares(len(self.names), self.weight[part])[0]
 
     def check_domains(self, part: Part, where: str) -> None:
         """Refuse a part that has no row of some domain."""

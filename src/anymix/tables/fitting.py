@@ -21,6 +21,7 @@ from anymix.solvers.certificates import Certificate
 from anymix.tables.boosting import BoostedLearner, check_boosted
 from anymix.tables.columns import Features
 from anymix.tables.learners import WITHOUT, Learned, Learner, LinearLearner
+from anymix.tables.memory import give_back
 from anymix.tables.models import TableModel
 from anymix.tables.preparing import Table
 from anymix.tables.splits import check_splits
@@ -331,6 +332,8 @@ def _audits(table: Table, said: dict[str, list[Array]], mixtures: MixtureSet) ->
         whole = values[0] if len(values) == 1 else np.concatenate(values)
         del values  # nobody needs it twice
         found[name] = _audit(table.rows, whole, judged, mixtures)
+        del whole
+        give_back()  # an audit takes much room for a moment
     return found
 
 
