@@ -211,9 +211,8 @@ class Rows:
     def sizes(self, part: Part = ALL) -> Array:
         """m (p,): what the weights of the rows in each domain add up to."""
         part = self._counted(part)
-        if self.weight is None:  # no list of the rows' shares is needed
-            return self.domains.take(part).counts(len(self.names)).astype(np.float64)
-        return self.domains.take(part).shares(len(self.names), self.weight[part])[0]
+        weight = None if self.weight is None else self.weight[part]
+        return self.domains.take(part).sizes(len(self.names), weight)
 
     def check_domains(self, part: Part, where: str) -> None:
         """Refuse a part that has no row of some domain."""
