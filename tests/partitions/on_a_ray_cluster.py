@@ -61,6 +61,27 @@ def killed() -> dict[str, Any]:
     return {"killed": len(victims), "same": bool(np.array_equal(stormy.w, calm.w))}
 
 
+def odd_blocks(path: str) -> dict[str, Any]:
+    """Objective and features of the same rows in one block, beside empty ones, with late values."""
+    whole = pa.Table.from_pandas(pd.read_parquet(path), preserve_index=False)
+    empty = pa.table({name: pa.nulls(0) for name in whole.schema.names})
+    late = whole.set_column(0, whole.schema.names[0], pa.nulls(len(whole)))
+    found = {}
+    for name, tables in {
+        "one": [whole],
+        "empty": [empty, whole[:200], whole[:0], whole[200:]],
+        "late": [late, whole],
+    }.items():
+        problem = from_ray(ray.data.from_arrow(tables), "bought", "region")
+        objective = ax.solve(problem, gamma=1e-2, tol=1e-12).objective
+        found[name] = {"objective": objective, "feature_names": problem.feature_names}
+    try:
+        from_ray(ray.data.from_arrow([empty]), "bought", "region")
+    except InputError as error:
+        found["nothing"] = {"objective": 0.0, "error": str(error)}
+    return found
+
+
 def bad(path: str) -> str:
     frame = pd.read_parquet(path)
     frame.loc[450, "income"] = np.nan
@@ -82,6 +103,6 @@ if __name__ == "__main__":
     )
     ray.data.DataContext.get_current().enable_progress_bars = False
     path = sys.argv[1]
-    found = {"blocks": blocks(path), "bad": bad(path), "killed": killed()}
+    found = {"blocks": blocks(path), "bad": bad(path), "odd": odd_blocks(path), "killed": killed()}
     ray.shutdown()
     print(json.dumps(found))

@@ -19,6 +19,7 @@ from partitions.test_parquet_files import in_memory, people
 import anymix as ax
 from anymix.errors import InputError
 from anymix.partitions import from_dask
+from anymix.partitions.dealing_out import places, together
 
 TIGHT: dict[str, Any] = {"gamma": 1e-2, "tol": 1e-12}
 
@@ -75,8 +76,12 @@ def test_bad_parts_are_refused_by_their_number() -> None:
 def client() -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
+    settings = {
+        "distributed.scheduler.allowed-failures": 10,
+        "distributed.admin.large-graph-warning-threshold": "1GB",
+    }
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 10}),
+        dask.config.set(settings),
         LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
         ) as cluster,
@@ -112,6 +117,26 @@ def test_two_processes_and_one_of_them_killed_give_the_same_bits(client: Any) ->
     assert stormy.certificate == calm.certificate
 
 
+def test_a_pass_is_one_task_for_each_worker_with_all_of_its_parts(client: Any) -> None:
+    client.wait_for_workers(2)
+    problem = from_dask(*arrays(table("binary"), 6))
+    kept: Any = problem._visit
+    there, groups = places(kept.chunks), together(kept.chunks)
+    assert sorted(i for group in groups for i in group) == list(range(10))
+    assert len(groups) == len({min(held) for held in there})
+    for group in groups:
+        assert len({min(there[i]) for i in group}) == 1
+
+
+@pytest.mark.dask
+def test_parts_are_dealt_out_evenly(client: Any) -> None:
+    client.wait_for_workers(2)
+    for size in (3, 6):  # 20 parts, and 10
+        kept: Any = from_dask(*arrays(table("binary"), size))._visit
+        held = [min(workers) for workers in places(kept.chunks)]
+        assert [held.count(worker) for worker in sorted(set(held))] == [30 // size, 30 // size]
+
+
 @pytest.mark.dask
 def test_a_worker_is_killed_while_it_sums(client: Any) -> None:
     """In the middle of passes, several times, by another thread."""
@@ -129,9 +154,10 @@ def test_a_worker_is_killed_while_it_sums(client: Any) -> None:
     def kill() -> None:
         while not ended.wait(0.5):
             if len(kills) < 3:
-                pids = list(client.run(os.getpid).values())
-                os.kill(pids[len(kills) % len(pids)], signal.SIGKILL)
-                kills.append(pids)
+                pids = list(client.run(os.getpid, on_error="ignore").values())
+                if pids:
+                    os.kill(pids[len(kills) % len(pids)], signal.SIGKILL)
+                    kills.append(pids)
                 time.sleep(2)
 
     thread = threading.Thread(target=kill)

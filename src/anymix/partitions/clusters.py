@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anymix.errors import InputError
-from anymix.partitions.arrow_cells import ArrowCells, Recipe
+from anymix.partitions.arrow_cells import ArrowCells, Recipe, is_number
 from anymix.partitions.chunks import Chunk, named, read_chunk
 from anymix.partitions.learning import SAMPLE
 from anymix.partitions.scanning import Glance, glance, scan_of
@@ -55,10 +55,11 @@ class _OfTable:
     """A chunk of the table of a part."""
 
     recipe: Recipe
+    schema: Any
 
     def __call__(self, table: Any, number: int) -> Chunk | None:
         with named(f"part {number}"):
-            return self.recipe.chunk(arrow_table(table, self.recipe.needs))
+            return self.recipe.chunk(arrow_table(table, self.recipe.needs, self.schema))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +68,12 @@ class _OfCells:
 
     work: Callable[[ArrowCells, int], Any]
     names: tuple[str, ...]
+    schema: Any
 
     def __call__(self, table: Any, number: int) -> Any:
         with named(f"part {number}"):
-            return self.work(ArrowCells(arrow_table(table, self.names)), number << 32)
+            cells = ArrowCells(arrow_table(table, self.names, self.schema))
+            return self.work(cells, number << 32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,19 +99,27 @@ class _Glancing:
         return glance(chunk, number << 32, merging=True, n_parts=self.n_parts)
 
 
-def arrow_table(table: Any, names: Sequence[str]) -> Any:
-    """Some columns of a table of Arrow, or of a frame of pandas as one of Arrow."""
+def arrow_table(table: Any, names: Sequence[str], schema: Any) -> Any:
+    """Some columns of a table of Arrow, or of a frame of pandas as one of Arrow.
+
+    A column without any value, and one of whole numbers that has fractions in other parts, are of
+    the schema's type; a table without rows may lack columns.
+    """
     import pyarrow as pa
 
-    if isinstance(table, pa.Table | pa.RecordBatch):
-        lacking = [n for n in names if n not in table.schema.names]
-    else:
-        lacking = [n for n in names if n not in table.columns]
-    for name in lacking:
-        raise InputError(f"column {name!r}", "is missing", "give all parts the same columns")
-    if isinstance(table, pa.Table | pa.RecordBatch):
-        return table.select(list(names))
-    return pa.Table.from_pandas(table[list(names)], preserve_index=False)
+    if not isinstance(table, pa.Table | pa.RecordBatch):
+        table = pa.Table.from_pandas(table, preserve_index=False)
+    if table.num_rows == 0:
+        return schema.empty_table().select(list(names))
+    for name in names:
+        if name not in table.schema.names:
+            raise InputError(f"column {name!r}", "is missing", "give all parts the same columns")
+    table = table.select(list(names))
+    for i, name in enumerate(names):
+        here, wanted = table.schema.field(i).type, schema.field(name).type
+        if here != wanted and (pa.types.is_null(here) or (is_number(here) and is_number(wanted))):
+            table = table.set_column(i, name, table.column(i).cast(wanted))
+    return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,12 +203,12 @@ def problem_of_tables(
     log = Log()
 
     def visit(work: Callable[[Any, int], Any], names: Sequence[str]) -> list[Any]:
-        return cluster.run(_OfCells(work, tuple(names)), parts)
+        return cluster.run(_OfCells(work, tuple(names), schema), parts)
 
     limit = max(1_000, 4 * SAMPLE // max(1, len(parts)))  # all answers are here at once
     recipe, loss, notes = recipe_of(wanted, schema, visit, log, limit)
     made: dict[str, Any] = {"intercept": intercept, "classes": classes, "dense_up_to": dense_up_to}
-    problem = _scanned(cluster, cluster.keep(_OfTable(recipe), parts), loss, log, **made)
+    problem = _scanned(cluster, cluster.keep(_OfTable(recipe, schema), parts), loss, log, **made)
     problem.feature_names, problem.columns, problem.notes = recipe.titles, recipe.columns, notes
     return problem
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from anymix.errors import InputError
 from anymix.partitions.clusters import problem_of_arrays, problem_of_tables
+from anymix.partitions.dealing_out import dealt, together, workers_in_turn
 from anymix.partitions.streamed import Streamed
 from anymix.partitions.table_recipes import Wanted, column_names
 from anymix.problem.losses import CrossEntropy, Loss
@@ -145,40 +146,41 @@ class Dask:
         """work(part, number) of every part, in their order, brought here."""
         import dask
 
-        return list(dask.compute(*self._tasks(work, parts)))
+        shared = dask.delayed(work, pure=False)
+        groups = together(parts) if workers_in_turn() else [[i] for i in range(len(parts))]
+        found = dask.compute(*(_called(shared, [parts[i] for i in g], g) for g in groups))
+        results = [result for group in found for result in group]
+        numbers = [i for group in groups for i in group]
+        return [result for _, result in sorted(zip(numbers, results, strict=True), key=_first)]
 
     def keep(self, work: Callable[[Any, int], Any], parts: Sequence[Any]) -> list[Any]:
         """The same, but left on the workers; without workers it is done anew at every pass."""
         import dask
 
-        tasks = self._tasks(work, parts)
-        return list(dask.persist(*tasks)) if _has_workers() else tasks
-
-    def _tasks(self, work: Callable[[Any, int], Any], parts: Sequence[Any]) -> list[Any]:
-        import dask
-
-        shared = dask.delayed(work, pure=False)
-        return [_called(shared, part, i) for i, part in enumerate(parts)]
+        shared, one = dask.delayed(work, pure=False), dask.delayed(_call_one, pure=False)
+        if workers_in_turn():
+            return dealt(lambda i: one(shared, parts[i], i), parts)
+        return [one(shared, part, i) for i, part in enumerate(parts)]
 
 
-def _called(work: Any, part: Any, number: int) -> Any:
+def _first(pair: tuple[int, Any]) -> int:
+    return pair[0]
+
+
+def _called(work: Any, parts: Sequence[Any], numbers: Sequence[int]) -> Any:
     import dask
 
-    return dask.delayed(_call, pure=False)(work, part, number)
+    return dask.delayed(_call, pure=False)(work, list(parts), list(numbers))
 
 
-def _call(work: Callable[[Any, int], Any], part: Any, number: int) -> Any:
+def _call(
+    work: Callable[[Any, int], Any], parts: Sequence[Any], numbers: Sequence[int]
+) -> list[Any]:
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1, "blas"):  # a worker has a thread for each of its cores
-        return work(part, number)
+        return [work(part, number) for part, number in zip(parts, numbers, strict=True)]
 
 
-def _has_workers() -> bool:
-    try:
-        from distributed import get_client
-
-        get_client()
-    except (ImportError, ValueError):
-        return False
-    return True
+def _call_one(work: Callable[[Any, int], Any], part: Any, number: int) -> Any:
+    return _call(work, [part], [number])[0]

@@ -79,9 +79,7 @@ def from_ray(
     domains = column_names(domain)
     wanted = Wanted(target, domains, features, columns, weight, loss, id)
     parts = dataset.to_arrow_refs()
-    (schema,) = Ray().run(_schema, parts[:1]) or [None]
-    if schema is None:
-        raise InputError("dataset", "has no blocks", "give some rows")
+    schema = united([found for found in Ray().run(_schema, parts) if found is not None])
     made: dict[str, Any] = {"intercept": intercept, "classes": classes, "dense_up_to": dense_up_to}
     return problem_of_tables(Ray(), parts, schema, wanted, **made)
 
@@ -111,7 +109,28 @@ class Ray:
 
 
 def _schema(table: Any, number: int) -> Any:
-    return table.schema
+    """The columns of a block; None if it has no rows, for then it may have none either."""
+    return table.schema if table.num_rows else None
+
+
+def united(schemas: Sequence[Any]) -> Any:
+    """The columns of all blocks: one without any value takes the type that it has in others.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> united([pa.schema([("x", pa.null())]), pa.schema([("x", pa.float64())])])
+    x: double
+    """
+    import pyarrow as pa
+
+    if not schemas:
+        raise InputError("dataset", "has no rows", "give some")
+    try:
+        return pa.unify_schemas(list(schemas), promote_options="permissive").remove_metadata()
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        found = f"has blocks whose columns differ ({' '.join(str(error).split())})"
+        raise InputError("dataset", found, "convert the column to one type") from None
 
 
 def _call(work: Callable[[Any, int], Any], part: Any, number: int) -> Any:

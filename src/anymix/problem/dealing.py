@@ -17,6 +17,7 @@ from anymix.problem.rows import ALL, Part, Rows
 Index = NDArray[np.intp]
 Split = tuple[Part, Part]  # to fit, to judge on
 
+BLOCK = 2**16  # rows that are counted at a time
 LEAST = 1000  # rows of a domain or class in a sample: the worst domain may be a small one
 
 __all__ = ["Index", "Split", "deal", "hold_out", "sample", "sorted_rows"]
@@ -46,11 +47,24 @@ def sorted_rows(rows: Rows, rng: Shuffler | None = None, part: Part = ALL) -> In
     ndarray
         Whoever takes every j-th of these numbers has a share of every domain and class.
     """
-    chosen = np.arange(len(rows))[part]
-    n = len(chosen)
-    turn = np.arange(n) if rng is None else rng.permutation(n)
-    classes = np.zeros(n) if rows.classes is None else rows.y[chosen]
-    return chosen[np.lexsort((turn, classes, rows.domains.take(chosen).key()))]
+    n = len(np.empty(len(rows), dtype=bool)[part])
+    turns = np.arange(n) if rng is None else _inverse(rng.permutation(n))
+    chosen = turns if part is ALL else np.arange(len(rows))[part][turns]
+    keys = [rows.domains.take(chosen).key()]
+    if rows.classes is not None:
+        keys.insert(0, rows.y[chosen])
+    return np.asarray(chosen[np.lexsort(keys)], dtype=np.intp)
+
+
+def _inverse(turn: Index) -> NDArray[np.integer[Any]]:
+    """The order in which rows come whose turns are these: argsort without sorting, in half bytes.
+
+    Millions of rows are shuffled here, of which little else is in memory.
+    """
+    kind = np.int32 if len(turn) < 2**31 else np.int64
+    order = np.empty(len(turn), dtype=kind)
+    order[turn] = np.arange(len(turn), dtype=kind)
+    return order
 
 
 def deal(order: Index, folds: int) -> Iterator[tuple[Index, Index]]:
@@ -74,7 +88,10 @@ def hold_out(order: Index, share: float) -> tuple[Index, Index]:
     >>> fit.tolist(), held.tolist()
     ([0, 1, 2, 4, 5, 6], [3, 7])
     """
-    held = np.diff(np.floor(np.arange(len(order) + 1) * share)) > 0
+    held = np.zeros(len(order), dtype=bool)
+    for start in range(0, len(order), BLOCK):  # numbers of all rows at once would take much room
+        turns = np.arange(start, min(start + BLOCK, len(order)) + 1)
+        held[start : start + BLOCK] = np.diff(np.floor(turns * share)) > 0
     return order[~held], order[held]
 
 

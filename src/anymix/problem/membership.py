@@ -35,6 +35,9 @@ class Domains(Protocol):
     def counts(self, p: int) -> NDArray[np.intp]:
         """Rows of each domain, (p,)."""
 
+    def sizes(self, p: int, weight: Array | None) -> Array:
+        """m (p,) alone."""
+
     def shares(self, p: int, weight: Array | None) -> tuple[Array, sparse.csc_array]:
         """Sizes m (p,) and shares a (p, n) of the rows in the domains' means."""
 
@@ -75,6 +78,10 @@ class OneDomain:
     def counts(self, p: int) -> NDArray[np.intp]:
         """Rows of each domain, (p,)."""
         return np.bincount(self.codes, minlength=p)
+
+    def sizes(self, p: int, weight: Array | None) -> Array:
+        """m (p,) alone: rows that all weigh 1 need not be listed."""
+        return self.counts(p).astype(np.float64) if weight is None else self.shares(p, weight)[0]
 
     def shares(self, p: int, weight: Array | None) -> tuple[Array, sparse.csc_array]:
         """Sizes m (p,) and shares a (p, n) of the rows in the domains' means."""
@@ -120,6 +127,10 @@ class ManyDomains:
     def counts(self, p: int) -> NDArray[np.intp]:
         """Rows of each domain, (p,)."""
         return np.bincount(self.matrix.indices, minlength=p)
+
+    def sizes(self, p: int, weight: Array | None) -> Array:
+        """m (p,) alone."""
+        return self.shares(p, weight)[0]
 
     def shares(self, p: int, weight: Array | None) -> tuple[Array, sparse.csc_array]:
         """Sizes m (p,) and shares a (p, n) of the rows in the domains' means."""

@@ -212,7 +212,7 @@ class Rows:
         """m (p,): what the weights of the rows in each domain add up to."""
         part = self._counted(part)
         weight = None if self.weight is None else self.weight[part]
-        return self.domains.take(part).shares(len(self.names), weight)[0]
+        return self.domains.take(part).sizes(len(self.names), weight)
 
     def check_domains(self, part: Part, where: str) -> None:
         """Refuse a part that has no row of some domain."""

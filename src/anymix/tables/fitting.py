@@ -20,6 +20,7 @@ from anymix.problem.rows import Part, Rows
 from anymix.solvers.certificates import Certificate
 from anymix.tables.columns import Features
 from anymix.tables.learners import WITHOUT, Learned, Learner, LinearLearner
+from anymix.tables.memory import give_back
 from anymix.tables.models import TableModel
 from anymix.tables.preparing import Table
 from anymix.tables.splits import check_splits
@@ -206,7 +207,6 @@ def fit_table(
     learner = _learner(model, target_set, gamma, robustness, use_domain)
     said, last = _judged(table, learner, progress)
     audits = _audits(table, said, target_set)
-    del said  # the model of all rows needs the room
     progress("the model of all rows")
     features, learned = _of_all_rows(table, last, learner, _speaks_against(audits))
     best, chosen = audits.pop("best robust"), audits.pop("chosen")
@@ -318,18 +318,23 @@ def _constant(rows: Rows, part: Part, held_out: Part) -> Array:
     return np.tile(np.bincount(y, minlength=len(rows.classes)) / len(y), (n, 1))
 
 
-def _audits(
-    table: Table, said: Mapping[str, Sequence[Array]], mixtures: MixtureSet
-) -> dict[str, Audit]:
-    """What was said of the rows held out, against what is true."""
+def _audits(table: Table, said: dict[str, list[Array]], mixtures: MixtureSet) -> dict[str, Audit]:
+    """What was said of the rows held out, against what is true; `said` is emptied on the way."""
     held = [np.arange(len(table.rows))[part] for _, part in table.splits]
     judged = np.concatenate(held)
+    alike = {name: tuple(map(id, values)) for name, values in said.items()}  # while all are there
     found: dict[str, Audit] = {}
-    for name, values in said.items():
-        same = [k for k in found if all(a is b for a, b in zip(said[k], values, strict=True))]
-        found[name] = (
-            found[same[0]] if same else _audit(table.rows, np.concatenate(values), judged, mixtures)
-        )
+    for name in list(said):
+        values = said.pop(name)
+        same = [k for k in found if alike[k] == alike[name]]
+        if same:
+            found[name] = found[same[0]]
+            continue
+        whole = values[0] if len(values) == 1 else np.concatenate(values)
+        del values  # nobody needs it twice
+        found[name] = _audit(table.rows, whole, judged, mixtures)
+        del whole
+        give_back()  # an audit takes much room for a moment
     return found
 
 

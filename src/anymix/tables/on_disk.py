@@ -23,6 +23,7 @@ from anymix.partitions.passing import in_order
 from anymix.partitions.streamed import Log
 from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.tables.columns import Features, FrameCells
+from anymix.tables.memory import give_back
 from anymix.tables.preparing import Table, followed_by, missing_target
 from anymix.tables.spooling import Spool
 
@@ -70,7 +71,8 @@ class OnDiskTable(Table):
         for name in (self.target, *self.domains):
             self.frame.check(name)
         frame = self.frame.frame([self.target, *self.domains])
-        return frame[self._piece.places >= 0]
+        counts = self._piece.places >= 0
+        return frame if counts.all() else frame[counts]
 
     def _check_column(self, name: str) -> None:
         self.frame.check(name)
@@ -80,8 +82,9 @@ class OnDiskTable(Table):
         place = np.empty(len(order), dtype=np.int32)
         place[order] = np.arange(len(order), dtype=np.int32)
         old = self._piece.places
-        self._piece = Piece(self.frame, np.where(old >= 0, place[old], -1).astype(np.int32))
+        self._piece = Piece(self.frame, np.where(old >= 0, place[old], np.int32(-1)))
         self._pieces = [self._piece]
+        give_back()
 
     def follow_with(self, test: Spool) -> None:
         """Judge on the rows of another table on disk, which come after this one's."""
@@ -154,6 +157,46 @@ class _Look:
         ]
 
 
+class InPart:
+    """The number that a row at some place has in a part of n rows.
+
+    Parameters
+    ----------
+    part : slice or ndarray
+        The part: a stretch of places, or any of them.
+    n : int
+        The number of places.
+
+    Examples
+    --------
+    >>> InPart(slice(2, 4), 4).numbers(np.array([3, 0, -1, 2], dtype=np.int32)).tolist()
+    [1, -1, -1, 0]
+    >>> InPart(np.array([3, 0]), 4).numbers(np.array([3, 0, -1, 2], dtype=np.int32)).tolist()
+    [0, 1, -1, -1]
+    """
+
+    def __init__(self, part: Part, n: int) -> None:
+        self._start = self._stop = 0
+        self._numbers: Places | None = None
+        if isinstance(part, slice) and part.step in (None, 1):  # needs no list of all places
+            self._start, self._stop, _ = part.indices(n)
+            return
+        places = np.arange(n, dtype=np.int32)[part]
+        self._stop = len(places)
+        self._numbers = np.full(n + 1, -1, dtype=np.int32)  # the last is for rows that do not count
+        self._numbers[places] = np.arange(len(places), dtype=np.int32)
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    def numbers(self, places: Places) -> Places:
+        """The number of each place in the part, −1 if it is not in it."""
+        if self._numbers is not None:
+            return self._numbers[places]
+        inside = (places >= self._start) & (places < self._stop)
+        return np.where(inside, places - np.int32(self._start), np.int32(-1))
+
+
 @dataclass(frozen=True, eq=False)
 class OnDiskRows:
     """Rows of a table on disk that learners take for `Rows`.
@@ -201,9 +244,8 @@ class OnDiskRows:
     @property
     def n_features(self) -> int:
         """Number of columns of X."""
-        first = np.full(len(self.labels), -1, dtype=np.int32)
-        first[0] = 0
-        found = next(f for f in map(partial(self._rows, where=first), self._all()) if f is not None)
+        first = partial(self._rows, part=InPart(slice(0, 1), len(self)))
+        found = next(f for f in map(first, self._all()) if f is not None)
         return found[0].n_features
 
     @property
@@ -235,18 +277,11 @@ class OnDiskRows:
     def _all(self) -> Iterator[Stretch]:
         return stretches(self.pieces)
 
-    def _where(self, part: Part) -> tuple[Places, int]:
-        """The number of each place in the part, −1 if it is not in it; and the length of that."""
-        places = np.arange(len(self), dtype=np.int32)[part]
-        where = np.full(len(self) + 1, -1, dtype=np.int32)  # the last is for rows that do not count
-        where[places] = np.arange(len(places), dtype=np.int32)
-        return where, len(places)
-
-    def _rows(self, stretch: Stretch, where: Places) -> tuple[Rows, Places] | None:
+    def _rows(self, stretch: Stretch, part: InPart) -> tuple[Rows, Places] | None:
         """The rows of a stretch that are in a part, and their numbers in it."""
         piece, rows = stretch
         places = piece.places[rows]
-        numbers = where[places] if len(where) > len(self) else np.append(where, -1)[places]
+        numbers = part.numbers(places)
         chosen = np.flatnonzero(numbers >= 0)
         if not len(chosen):
             return None
@@ -258,22 +293,21 @@ class OnDiskRows:
         found = labels.with_features(self.features.transform(frame))
         return self.prepare(found), numbers[chosen]
 
-    def _visit(self, part: Part, work: Callable[[Rows, Places], Any]) -> list[Any]:
+    def _visit(self, part: InPart, work: Callable[[Rows, Places], Any]) -> Iterator[Any]:
         """One pass over a part."""
-        where, _ = self._where(part)
         begun = time.perf_counter()
 
         def both(stretch: Stretch) -> Any:
-            found = self._rows(stretch, where)
+            found = self._rows(stretch, part)
             return None if found is None else work(*found)
 
-        results = [r for r in in_order(self._all(), both) if r is not None]
+        yield from (r for r in in_order(self._all(), both) if r is not None)
         self.log.add("rows", begun)
-        return results
 
     def take(self, part: Part) -> Rows:
         """A part of the rows, brought into memory."""
-        found = self._visit(part, lambda rows, numbers: (rows.X, numbers))
+        asked = InPart(part, len(self))
+        found = list(self._visit(asked, lambda rows, numbers: (rows.X, numbers)))
         order = np.argsort(np.concatenate([numbers for _, numbers in found]))
         stack: Any = sparse.vstack if sparse.issparse(found[0][0]) else np.vstack
         X = stack([X for X, _ in found])
@@ -282,22 +316,23 @@ class OnDiskRows:
 
     def applied(self, f: Callable[[Any], Any], part: Part) -> Any:
         """f(X) of the rows of a part, f giving a number or more for each row."""
-        found = self._visit(part, lambda rows, numbers: (f(rows.X), numbers))
-        _, length = self._where(part)
-        result = np.empty((length, *found[0][0].shape[1:]))
-        for values, numbers in found:
+        asked, result = InPart(part, len(self)), np.empty(0)
+        for values, numbers in self._visit(asked, lambda rows, numbers: (f(rows.X), numbers)):
+            if not len(result):
+                result = np.empty((len(asked), *values.shape[1:]))
             result[numbers] = values
+        give_back()
         return result
 
     def to_fit(self, part: Part = ALL, where: str = "the data") -> Any:
         """The problem of learning from a part, which needs every domain and every class."""
         self.labels.check_classes(part, where)
         self.labels.check_domains(part, where)
-        numbers, _ = self._where(part)
-        labels = self.labels
+        asked, labels = InPart(part, len(self)), self.labels
+        give_back()
 
         def checked(stretch: Stretch) -> Chunk | None:
-            found = self._rows(stretch, numbers)
+            found = self._rows(stretch, asked)
             if found is None:
                 return None
             rows = found[0]
