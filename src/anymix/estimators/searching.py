@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from anymix.estimators.baselines import Baseline, alone_solutions, baseline_losses, is_regret
 from anymix.estimators.fitting import between
-from anymix.estimators.guarding import HeldOut
+from anymix.estimators.guarding import HeldOut, Judged
 from anymix.estimators.ordinary import (
     ROUGH,
     Anchor,
@@ -146,14 +146,14 @@ class Found:
     ----------
     candidates : list of Candidate
         The ordinary model and the robust ones, in the order of all results.
-    held_out : HeldOut
+    held_out : Judged
         Their losses.
     solutions : list of Waypoint
         Their models in the last fold, to start from.
     """
 
     candidates: list[Candidate]
-    held_out: HeldOut
+    held_out: Judged
     solutions: list[Waypoint]
 
     @property
@@ -161,6 +161,22 @@ class Found:
         """The place of the best robust candidate; 0, the ordinary model, if there is none."""
         robust = self.held_out.value[1:]
         return 1 + int(np.argmin(robust)) if robust.size else 0
+
+    @property
+    def nothing_gained(self) -> str:
+        """Why the ordinary model was kept, in a sentence."""
+        held = self.held_out
+        sentence = (
+            "nothing to gain for the worst domain with these data and features: the ordinary "
+            "model is kept"
+        )
+        if self.best_robust == 0:
+            return sentence
+        gain, error = held.gain(self.best_robust)
+        return (
+            f"{sentence} (its worst loss on rows held out is {held.value[0]:.4g}; there the best "
+            f"robust model changes it by {-gain:+.2g}, with a standard error of {error:.2g})"
+        )
 
 
 @dataclass(eq=False)
