@@ -37,6 +37,7 @@ OPTIONS: Names = TABLE_NAMES | {
     "memory": ("--memory", None),
     "class_weight": ("--class-weight", None),
     "drop": ("--drop", None),
+    "drop_missing_domain": ("--drop-missing-domain", None),
     "group": ("--group", None),
     "n_jobs": ("--jobs", None),
     "folds": ("--folds", None),

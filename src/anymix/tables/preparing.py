@@ -104,7 +104,7 @@ class Table:
         missing, notes = missing_target(frame, self.target)
         for name in self.domains if self.without_domain else ():
             lost = column(frame, name).isna().to_numpy() & ~missing
-            missing |= lost
+            missing = missing | lost
             if lost.any():
                 notes.append(f"{name!r}: {int(lost.sum()):,} rows without this domain, left out")
         return missing, notes
