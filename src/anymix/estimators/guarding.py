@@ -8,7 +8,8 @@ the rows cannot tell from it. With b the model of least V, that holds for model 
     V_c − V_b ≤ one standard error of Σ_k λ_k (L̂_ck − L̂_bk), row by row,
 
 λ being the worst mixture of model c. (That sum itself would flatter b: the worst mixture of c is
-partly one where c had bad luck.)
+partly one where c had bad luck.) Where a few rows make up most of that error, as in regressions
+with a few very large ones, it is known badly, and counts for more, by Student's distribution.
 
 The tamest is the ordinary model, c = 0, or else the one of least mean loss on all rows. In the
 latter case a model will do as well that keeps four fifths of the gain V_0 − V_b: on very many rows
@@ -28,6 +29,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import ndtr, stdtrit
 
 from anymix.errors import InputError
 from anymix.mixtures import MixtureSet, NoPenalty, Penalty
@@ -223,7 +225,8 @@ class HeldOut:
         loss = float(self.value[c] - self.value[best])
         last_fifth = LAST_FIFTH * float(self.value[0] - self.value[best])
         small = max(WORTH * abs(float(self.value[0])), self.resolution)
-        return loss <= max(self.error(c, self.worst[c], best), last_fifth, small)
+        doubt = self._errors.doubt(self.losses[c] - self.losses[best], self.worst[c])
+        return loss <= max(doubt, last_fifth, small)
 
     def _tamest(self, good: NDArray[np.bool_]) -> int:
         return 0 if good[0] else int(np.argmin(np.where(good, self.pooled, np.inf)))
@@ -269,9 +272,25 @@ class _Errors:
 
     def of(self, values: Array, mixture: Array) -> float:
         """se of Σ_k λ_k Σ_i a_ki v_i."""
+        return float(np.linalg.norm(self._parts(values, mixture)))
+
+    def doubt(self, values: Array, mixture: Array) -> float:
+        """se times the quantile of Student's distribution that is 1 for very many rows.
+
+        The parts of se² = Σ_i e_i² tell as much of it as ν = (Σ e_i²)²/Σ e_i⁴ equal ones, so the
+        distribution has ν − 1 degrees of freedom. On the word of a single row nothing is sure.
+        """
+        parts = self._parts(values, mixture)
+        error = float(np.linalg.norm(parts))
+        if not 0 < error < np.inf:
+            return error
+        freedom = 1 / float(np.sum((parts / error) ** 4)) - 1
+        return error * float(stdtrit(freedom, ndtr(1.0))) if freedom > 0.01 else np.inf
+
+    def _parts(self, values: Array, mixture: Array) -> Array:
+        """e_i, what each row adds to the error, (n,)."""
         if np.any((mixture > 0) & (self.rest <= 1e-12)):
-            return float("inf")
+            return np.full(len(values), np.inf)
         scale = np.where(mixture > 0, mixture / np.sqrt(np.maximum(self.rest, 1e-12)), 0.0)
         means = self.rows @ values
-        parts = values * (self.transposed @ scale) - self.transposed @ (scale * means)
-        return float(np.linalg.norm(parts))
+        return np.asarray(values * (self.transposed @ scale) - self.transposed @ (scale * means))
