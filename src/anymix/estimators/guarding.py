@@ -349,7 +349,7 @@ def in_doubt(square: float, fourth: float) -> float:
     if not 0 < fourth < np.inf:  # no error, or numbers too small or large for a fourth power
         return error
     freedom = square * square / fourth - 1
-    return error * float(stdtrit(freedom, ndtr(1.0))) if freedom > 0.01 else np.inf
+    return error * float(stdtrit(freedom, float(ndtr(1.0)))) if freedom > 0.01 else np.inf
 
 
 class _Errors:
