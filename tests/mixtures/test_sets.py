@@ -70,8 +70,9 @@ def test_projection_meets_the_variational_inequality(
 def test_projection_is_idempotent(case: Case) -> None:
     mixtures, v, _, w = case
     lam = mixtures.project(v)
-    np.testing.assert_allclose(mixtures.project(lam), lam, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(mixtures.project(lam, w), lam, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(mixtures.project(lam), lam, rtol=0, atol=1e-13)
+    growth = math.sqrt(w.max() / w.min())  # what rounding costs the heaviest, paid by the lightest
+    np.testing.assert_allclose(mixtures.project(lam, w), lam, rtol=0, atol=1e-13 * growth)
 
 
 @given(a_case())

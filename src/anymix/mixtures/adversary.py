@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, final
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -73,7 +73,7 @@ class Adversary:
         self.step_size, self.optimistic = _size("step", step), optimistic
         self._mixture = _member("start", mixtures.center if start is None else start, mixtures)
         self._logarithm = _logarithm(self._mixture, mixtures) if kind == "entropic" else None
-        self._total = self._previous = np.zeros(mixtures.n_domains)
+        self._total, self._previous = np.zeros((2, mixtures.n_domains))
         self.n_steps = 0
 
     @property
@@ -118,6 +118,29 @@ class Adversary:
         self._mixture, self._previous = mixture, slope
         self._total = self._total + mixture
         self.n_steps += 1
+
+    def step_with(self, kernel: Callable[..., bool], *given: Any) -> bool:
+        """λ ← the next iterate, if compiled code can make that step.
+
+        Parameters
+        ----------
+        kernel : function
+            (λ, λ_1 + … + λ_T, δ_{t−1}, t, *given) -> whether it has moved the arrays, in place, to
+            those of step t; where it has not, they are as they were.
+        *given
+            What else it needs to know.
+
+        Returns
+        -------
+        bool
+        """
+        if not self._mixture.flags.writeable:  # somebody has it
+            self._mixture = self._mixture.copy()
+        t = self.n_steps + 1
+        if not kernel(self._mixture, self._total, self._previous, t, *given):
+            return False
+        self.n_steps = t
+        return True
 
     def state_dict(self) -> State:
         """All that moves, as copies: arrays and a count, for any file format.

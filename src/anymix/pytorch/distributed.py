@@ -11,7 +11,14 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor
 
-__all__ = ["n_ranks", "total"]
+__all__ = ["is_alone", "n_ranks", "total"]
+
+AVAILABLE = dist.is_available()
+
+
+def is_alone() -> bool:
+    """Whether torch.distributed was not initialised."""
+    return not AVAILABLE or dist.group.WORLD is None
 
 
 def n_ranks(group: Any = None) -> int:
@@ -22,9 +29,7 @@ def n_ranks(group: Any = None) -> int:
     group : torch.distributed.ProcessGroup, optional
         The group to count; None is the default one.
     """
-    if not (dist.is_available() and dist.is_initialized()):
-        return 1
-    return dist.get_world_size(group)
+    return 1 if is_alone() else dist.get_world_size(group)
 
 
 def total(values: Tensor, group: Any = None, ranks: int | None = None) -> Tensor:

@@ -10,7 +10,6 @@ loss.backward(); optimizer.step(); criterion.step()
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, final
 
@@ -23,16 +22,26 @@ from anymix.errors import InputError, finite_number
 from anymix.mixtures import Adversary, Chi2Penalty, DirichletPrior, MixtureSet, Penalty
 from anymix.mixtures.checks import count, vector
 from anymix.pytorch.absence import Absent, Estimates
-from anymix.pytorch.distributed import n_ranks, total
+from anymix.pytorch.distributed import is_alone, n_ranks, total
 from anymix.pytorch.recording import Record
-from anymix.pytorch.sums import RowLosses, domain_sums, read_rows, row_weights, weighted_total
+from anymix.pytorch.sums import (
+    RowLosses,
+    domain_sums,
+    no_losses,
+    read_rows,
+    refuse_sums,
+    row_weights,
+    weighted_total,
+)
 from anymix.pytorch.under_way import UnderWay
+from anymix.pytorch.usual import climbed, takes_usual_steps, weighed
 from anymix.solvers.steps import Schedule, as_function
 
 if TYPE_CHECKING:
     from anymix.pytorch.batches import DomainBatches
 
 Array = NDArray[np.float64]
+is_grad_enabled = torch.is_grad_enabled
 
 __all__ = ["AgnosticLoss"]
 
@@ -140,9 +149,11 @@ class AgnosticLoss(nn.Module):
             mixtures, 0.0, kind=adversary, penalty=penalty, optimistic=optimistic
         )
         self._estimates = Estimates(p, absent, count("patience", patience))
+        self._is_usual = absent != "unbiased" and takes_usual_steps(self.adversary)
         self._earlier = np.full((2, p), np.nan)
         self._sampler: DomainBatches | None = None
         self._under_way = UnderWay(p)
+        self._table = torch.zeros(3, p + 1, dtype=torch.float64, device="cpu")
         for name, value in self._arrays().items():
             self.register_buffer(name, torch.tensor(value, dtype=torch.float64))
         self.register_state_dict_pre_hook(_up_to_date)  # type: ignore[no-untyped-call]
@@ -169,9 +180,11 @@ class AgnosticLoss(nn.Module):
         Tensor
             A scalar; float32 for losses in half precision, otherwise as the losses.
         """
+        if mask is None and (scalar := self._usual_scalar(losses, domain_ids)) is not None:
+            return scalar
         rows = self._read(losses, domain_ids, mask)
         sums = domain_sums(rows, len(self.names))
-        if not (self.training and torch.is_grad_enabled()):
+        if not (self.training and is_grad_enabled()):
             self._refuse_on_cpu(sums)
             return self._scalar(rows, sums[1], 1)
         ranks = n_ranks(self.group)
@@ -211,8 +224,7 @@ class AgnosticLoss(nn.Module):
         masks = [None] * len(domain_ids) if mask is None else mask
         parts = zip(domain_ids, masks, strict=True)
         sums = [
-            domain_sums(self._read(_zeros_like(ids, m), ids, m), len(self.names))
-            for ids, m in parts
+            domain_sums(self._read(no_losses(ids, m), ids, m), len(self.names)) for ids, m in parts
         ]
         if not sums:
             raise InputError("domain_ids", "is missing", "give those of every call to come")
@@ -255,6 +267,8 @@ class AgnosticLoss(nn.Module):
         if self.held_out != (losses is not None):
             fix = "give step(losses, domain_ids) just where held_out=True"
             raise InputError("losses", f"do not fit held_out={self.held_out}", fix)
+        if losses is None and self._usual_step():
+            return
         found, inclusion = self._under_way.take(self.group), self._under_way.inclusion
         drawn, is_checked = self._under_way.drawn, self._under_way.is_checked
         self._under_way.clear()
@@ -264,7 +278,7 @@ class AgnosticLoss(nn.Module):
                 table = total(domain_sums(rows, len(self.names)), self.group)
             found, inclusion, drawn, is_checked = table.cpu().numpy(), None, None, False
         if not is_checked:
-            self._refuse(found)
+            refuse_sums(found, self.names)
         if drawn is not None and not np.array_equal(found[2, :-1], drawn):
             fix = "call the loss once for each batch of the sampler that it follows, in their order"
             raise InputError("domain_ids", "are not those of the batches drawn", fix)
@@ -289,6 +303,32 @@ class AgnosticLoss(nn.Module):
 
     # -- one step ----------------------------------------------------------------------------------
 
+    def _usual_scalar(self, losses: Tensor, domain_ids: Tensor) -> Tensor | None:
+        """Σ_i λ_k/n_k ℓ_i of a usual call: one process, and the only call of its step so far."""
+        under_way = self._under_way
+        if not (self._is_usual and self.loss_bound is None and self._sampler is None):
+            return None
+        if not (self.training and is_grad_enabled() and under_way.is_empty and is_alone()):
+            return None
+        weights = weighed(losses, domain_ids, self._buffers["mixture"], self._table)
+        if weights is None:
+            return None
+        under_way.joined = self._table
+        return torch.dot(losses, weights)
+
+    def _usual_step(self) -> bool:
+        """Whether this was a usual step: of sums that were looked at, with rows of each domain."""
+        under_way = self._under_way
+        sums = under_way.joined
+        if not (self._is_usual and under_way.is_checked and under_way.missed is None):
+            return False
+        adversary, size = self.adversary, self._step_size(self.adversary.n_steps + 1)
+        if not climbed(sums, adversary, self._estimates, self.reference, size, self._buffers):
+            return False
+        under_way.clear()
+        self._look_back()
+        return True
+
     def _move(self, found: Array, inclusion: Array | None) -> None:
         sums, counts = found[0, :-1], found[1, :-1]
         if not counts.any():
@@ -298,10 +338,14 @@ class AgnosticLoss(nn.Module):
         adversary = self.adversary
         delta = self._estimates.gradient(means, seen, adversary.mixture, inclusion)
         adversary.step(delta - self.reference, self._step_size(adversary.n_steps + 1))
-        t = adversary.n_steps
-        if t & (t - 1) == 0:  # a power of two
-            self._earlier = np.stack([self._earlier[1], adversary.average])
+        self._look_back()
         self._write()
+
+    def _look_back(self) -> None:
+        """At every power of two, remember the average for `moved`."""
+        t = self.adversary.n_steps
+        if t & (t - 1) == 0:
+            self._earlier = np.stack([self._earlier[1], self.adversary.average])
 
     def _read(self, losses: Any, domain_ids: Any, mask: Any) -> RowLosses:
         rows = read_rows(losses, domain_ids, mask, self.loss_bound)
@@ -319,23 +363,10 @@ class AgnosticLoss(nn.Module):
         """Before the model is harmed, if looking costs no waiting; on a GPU `step` looks."""
         if sums.device.type == "cpu":
             try:
-                self._refuse(sums.numpy())
+                refuse_sums(sums.numpy(), self.names)
             except InputError:
                 self._under_way.clear()
                 raise
-
-    def _refuse(self, found: Array) -> None:
-        if math.isfinite(found.sum()) and found[2, -1] == 0 and found[1].min() >= 0:
-            return
-        if found[2, -1] > 0:
-            p = len(self.names)
-            raise InputError("domain_ids", "has a false number", f"give 0 to {p - 1}")
-        if not np.isfinite(found[0]).all():
-            k = int(np.flatnonzero(~np.isfinite(found[0]))[0])
-            fix = "λ stays as it was; look at the model's output, or take smaller steps"
-            raise InputError("losses", f"of domain {self.names[k]} are not finite", fix)
-        if not np.isfinite(found[1]).all() or found[1].min() < 0:
-            raise InputError("mask", "has a weight that is not ≥ 0", "give weights ≥ 0")
 
     # -- the buffers -------------------------------------------------------------------------------
 
@@ -400,12 +431,6 @@ def _put(buffer: Any, value: Any) -> None:
 def _up_to_date(module: Any, prefix: str, keep_vars: bool) -> None:
     """Before a state is taken; a function of the module, so that a copy writes its own buffers."""
     module._write(whole=True)
-
-
-def _zeros_like(ids: Any, mask: Tensor | None) -> Tensor:
-    """Losses of 0 for rows that are only to be counted."""
-    shaped = ids if mask is None else mask
-    return torch.zeros_like(shaped, dtype=torch.float32)
 
 
 def _penalty(mu: float, prior: DirichletPrior | None, sizes: ArrayLike | None) -> Penalty | None:

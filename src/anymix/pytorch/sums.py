@@ -9,6 +9,8 @@ count beyond 256.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +21,16 @@ from torch import Tensor
 
 from anymix.errors import InputError
 
-__all__ = ["RowLosses", "check_rows", "domain_sums", "read_rows", "row_weights", "weighted_total"]
+__all__ = [
+    "RowLosses",
+    "check_rows",
+    "domain_sums",
+    "no_losses",
+    "read_rows",
+    "refuse_sums",
+    "row_weights",
+    "weighted_total",
+]
 
 Array = NDArray[np.float64]
 HALF = (torch.float16, torch.bfloat16)
@@ -98,6 +109,19 @@ def read_rows(
     if mask is None:
         return RowLosses(values, exact, None, ids)
     return _masked(values, exact, _check_mask(mask, losses), ids)
+
+
+def no_losses(ids: Any, mask: Tensor | None) -> Tensor:
+    """Losses of 0 for rows that are only to be counted.
+
+    Parameters
+    ----------
+    ids : Tensor of shape (n,)
+        The domain of every row.
+    mask : Tensor or None
+        Which losses will count, if not all.
+    """
+    return torch.zeros_like(ids if mask is None else mask, dtype=torch.float32)
 
 
 def _masked(values: Tensor, exact: Tensor, mask: Tensor, ids: Tensor) -> RowLosses:
@@ -183,6 +207,28 @@ def _sums_in_numpy(rows: RowLosses, p: int) -> Array:
     sums[2] = np.bincount(ids, minlength=p + 1)
     sums[1] = sums[2] if rows.weight is None else np.bincount(ids, rows.weight.numpy(), p + 1)
     return sums
+
+
+def refuse_sums(found: Array, names: Sequence[str]) -> None:
+    """An error for sums that λ must not be told of: false ids, losses not finite, weights < 0.
+
+    Parameters
+    ----------
+    found : ndarray of shape (3, p + 1)
+        S, N and R.
+    names : sequence of str
+        The names of the domains, for the error.
+    """
+    if math.isfinite(found.sum()) and found[2, -1] == 0 and found[1].min() >= 0:
+        return
+    if found[2, -1] > 0:
+        raise InputError("domain_ids", "has a false number", f"give 0 to {len(names) - 1}")
+    if not np.isfinite(found[0]).all():
+        k = int(np.flatnonzero(~np.isfinite(found[0]))[0])
+        fix = "λ stays as it was; look at the model's output, or take smaller steps"
+        raise InputError("losses", f"of domain {names[k]} are not finite", fix)
+    if not np.isfinite(found[1]).all() or found[1].min() < 0:
+        raise InputError("mask", "has a weight that is not ≥ 0", "give weights ≥ 0")
 
 
 def row_weights(mixture: Tensor, n: Tensor, ids: Tensor) -> Tensor:

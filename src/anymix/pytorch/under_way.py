@@ -55,6 +55,11 @@ class UnderWay:
         self.announced: Tensor | None = None
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing has come or was announced since the last step."""
+        return self.joined is None and self.own is None and self.announced is None
+
+    @property
     def is_checked(self) -> bool:
         """Whether the sums were looked at when they came: those of all ranks, on the CPU."""
         return self.own is None and self.joined is not None and self.joined.device.type == "cpu"
