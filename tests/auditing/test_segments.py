@@ -167,3 +167,14 @@ def test_what_cannot_be_searched_is_refused() -> None:
         weak_segments([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0])
     with pytest.raises(InputError, match="X has 1 columns, and there are 2 names"):
         weak_segments(np.ones((50, 1)), np.ones(50), names=["a", "b"])
+    table, losses = np.ones((50, 1)), np.ones(50)
+    with pytest.raises(InputError, match=r"X has shape \(\); give a table"):
+        weak_segments(None, losses)
+    with pytest.raises(InputError, match="there are 0 names"):
+        weak_segments(table, losses, names=5)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="random_state is -1"):
+        weak_segments(table, losses, random_state=-1)
+    with pytest.raises(InputError, match="max_depth is 0; give a whole number"):
+        weak_segments(table, losses, max_depth=0)
+    with pytest.raises(InputError, match="min_share is"):
+        weak_segments(table, losses, min_share=0.7)

@@ -16,7 +16,7 @@ whose interval lies above 0 is a false alarm in at most δ of all audits.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -28,6 +28,7 @@ from scipy.special import stdtrit
 from anymix.auditing.intervals import Estimate
 from anymix.auditing.segment_search import Column, groups_that_look_weak
 from anymix.errors import InputError, finite_number, finite_vector
+from anymix.mixtures.checks import generator
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -145,7 +146,7 @@ def weak_segments(
         if not isinstance(number, Integral) or number < 1:
             raise InputError(name, f"is {number!r}", "give a whole number ≥ 1")
     share = finite_number("min_share", min_share, "give one in (0, 0.5)", lambda x: 0 < x < 0.5)
-    search = _Search(columns, loss, max_depth, share, np.random.default_rng(random_state))
+    search = _Search(columns, loss, max_depth, share, generator("random_state", random_state))
     found = [
         *_by_halves(search, (1 - level) / 4, max_segments),
         *_by_folds(search, (1 - level) / 2),
@@ -252,9 +253,14 @@ def segment_labels(segments: Sequence[Segment], n: int) -> NDArray[Any]:
 
 def _columns(X: Any, names: Sequence[str] | None) -> list[Column]:
     frame = hasattr(X, "columns")
+    if not frame and np.ndim(X) != 2:
+        raise InputError("X", f"has shape {np.shape(X)}", "give a table of rows and columns")
     titles = [str(c) for c in X.columns] if frame else None
     arrays = [np.asarray(X[c]) for c in X.columns] if frame else list(np.asarray(X).T)
-    titles = list(names) if names is not None else titles or [f"x{j}" for j in range(len(arrays))]
+    if names is not None:
+        listed = isinstance(names, Iterable) and not isinstance(names, str)
+        titles = [str(name) for name in names] if listed else []
+    titles = [f"x{j}" for j in range(len(arrays))] if titles is None else titles
     if len(titles) != len(arrays) or not arrays or arrays[0].ndim != 1:
         found = f"has {len(arrays)} columns, and there are {len(titles)} names"
         raise InputError("X", found, "give a table of rows and columns, and a name for each")

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.bounds.clusterings import clusters_by_bound
 from anymix.errors import InputError, finite_number
 from anymix.flower.asking import ask_all
-from anymix.mixtures.checks import matrix, vector
+from anymix.mixtures.checks import generator, matrix, vector
 from anymix.problem.clusters import best_clusters
 from anymix.problem.divergences import divergence_of
 
@@ -135,7 +135,7 @@ def federated_clusters(
     sums = np.array([arrays["sums"] for arrays, _ in replies.values()])
     sizes = np.array([float(arrays["size"][0]) for arrays, _ in replies.values()])
     X = D.read(_statistics(sums, sizes, kind))
-    rng = np.random.default_rng(seed)
+    rng = generator("seed", seed)
     if n_clusters == "bound":
         found, _ = clusters_by_bound(X, sizes, D, rng)
     elif isinstance(n_clusters, int) and 1 <= n_clusters <= len(X):
