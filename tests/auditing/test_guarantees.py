@@ -168,6 +168,8 @@ def test_it_says_what_holds_and_can_be_passed_on() -> None:
         ({"loss_bound": -1}, "loss_bound is -1"),
         ({"loss_bound": 0.01}, r"losses has the loss .*, above loss_bound = 0\.01; give"),
         ({"clip": 0}, "clip is 0"),
+        ({"method": ["betting"]}, "method is .'betting'.; give one of betting"),
+        ({"loss": []}, "loss is .*; give the name of a loss"),
         ({"method": "magic"}, "method is 'magic'; give one of betting"),
         ({"mixtures": ax.Simplex(2)}, "mixtures is Simplex.*over 2 domains, but the rows have 3"),
         ({"weights": np.zeros(290)}, "weights is 0 in all of 'a'"),

@@ -110,6 +110,8 @@ def test_vc_by_hand() -> None:
         (lambda: kernel_rademacher(X, D), "gram of shape"),
         (lambda: Complexity.finite(0, [5]), "n_models is 0"),
         (lambda: kernel_rademacher([[1.0, 2.0], [2.0, 1.0]]), "gram has the eigenvalue -1"),
+        (lambda: linear_rademacher([[1.0]], seed="x"), "seed is 'x'; give a whole number"),
+        (lambda: linear_rademacher([[1.0]], n_draws=np.ones(2)), "n_draws is array"),
     ],
 )
 def test_what_cannot_be_is_refused(call: Any, said: str) -> None:

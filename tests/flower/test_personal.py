@@ -164,13 +164,60 @@ def test_a_kept_model_of_another_shape_is_fitted_anew(tmp_path: Path) -> None:
     assert all(model.own.shape == (3,) for model in models(other).values())
 
 
-def test_a_client_of_too_few_rows_says_so() -> None:
+def test_a_client_of_too_few_rows_is_served_by_the_shared_model(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def few(context: Context) -> tuple[Any, Any, Any]:
         X, y, domains = load(context)
-        return X[:5], y[:5], domains[:5]
+        n = {1: 5, 2: 1}.get(int(context.node_config["partition-id"]), 300)
+        return X[:n], y[:n], domains[:n]
 
-    with pytest.raises(MessageError, match="load gives 5 rows; a client with a model of its own"):
-        federated_personal(LocalGrid(personal_client_app(few, classes=[0, 1]), 1), np.zeros(4))
+    app = personal_client_app(few, classes=[0, 1], keep_in=tmp_path)
+    grid = Listening(app, 4)
+    shared = federated_solve(grid, gamma=0.1).w  # their rows count there
+    found = federated_personal(grid, shared)
+    assert found.too_small == ("1", "2")
+    assert "2 clients have too few rows" in caplog.text
+    without = Listening(personal_client_app(load, classes=[0, 1]), 4)
+    counts = federated_personal(without, shared).counts
+    assert found.counts.sum() == counts.sum() / 2
+    kept = models(grid)
+    assert kept[1].alpha == kept[2].alpha == 1
+    np.testing.assert_array_equal(kept[1].shared, shared)
+    assert kept[0].fits == 1
+    assert kept[1].fits == 0
+    assert federated_clusters(grid, 2).keys == ("0", "1", "2", "3")
+    only = LocalGrid(personal_client_app(five, classes=[0, 1]), 2)
+    assert federated_personal(only, shared).domains == ()
+
+
+def five(context: Context) -> tuple[Any, Any, Any]:
+    X, y, domains = load(context)
+    return X[:5], y[:5], domains[:5]
+
+
+def test_a_client_without_rows_says_so() -> None:
+    empty = LocalGrid(personal_client_app(lambda c: ([], [], []), classes=[0, 1]), 1)
+    with pytest.raises(MessageError, match="gives no rows"):
+        federated_personal(empty, np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda grid: federated_personal(grid, "w"), "w is not a list of numbers|w "),
+        (lambda grid: federated_personal(grid, [np.nan]), "w "),
+        (lambda grid: federated_choice(grid, [0.1, 0.2]), "models "),
+        (lambda grid: federated_choice(grid, [["a"]]), "models "),
+        (lambda grid: federated_choice(grid, np.eye(4)[:2], rounds=0), "rounds is 0"),
+        (lambda grid: federated_choice(grid, np.eye(4)[:2], rounds=1.5), "rounds is 1.5"),
+        (lambda grid: federated_clusters(grid, 2.5), "n_clusters is 2.5"),
+        (lambda grid: federated_clusters(grid, kind="text"), "kind is 'text'"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(call: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        call(grid_of(2))
 
 
 def test_regression_is_personal_too() -> None:

@@ -30,3 +30,29 @@ def test_one_optimum_by_three_paths() -> None:
     np.testing.assert_allclose(trained.mixture, last.mixture, atol=1e-9)
     proof = ax.certify(problem, None, trained.w, trained.mixture, 0.1, prior=PRIOR)
     assert proof.upper <= exact.objective + 1e-4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"prior": PRIOR},
+        {"prior": ax.DirichletPrior([200.0, 50.0, 80.0])},
+        {"prior": ax.DirichletPrior([1.01, 1.0, 3.0])},
+        {"mu": 0.01},
+        {"prior": PRIOR, "adversary": "entropic"},
+    ],
+    ids=str,
+)
+def test_no_step_sizes_are_needed_and_the_best_model_is_the_penalised_one(options: Any) -> None:
+    """A step along the slope of a Dirichlet prior left the simplex, where it has none."""
+    problem = ax.LinearDomains(*table())
+    aim: dict[str, Any] = {"gamma": 0.1, **{k: v for k, v in options.items() if k != "adversary"}}
+    exact = ax.solve(problem, tol=1e-9, **aim)
+    strategy = AgnosticStrategy(patience=Patience(min_clients=5), gamma=0.1, **options)
+    found = strategy.start(grid_of(), num_rounds=60)
+    values = [
+        ax.certify(problem, None, w, exact.mixture, **aim).upper
+        for w in (found.w_best, found.w, found.w_average)
+    ]
+    assert values[0] <= exact.objective + 1e-4
+    assert values[0] == pytest.approx(min(values), abs=1e-9)

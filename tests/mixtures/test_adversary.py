@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from anymix.errors import InputError
 from anymix.mixtures import (
     Adversary,
     Box,
@@ -393,3 +394,19 @@ def test_entropic_zeros_that_the_set_forces_are_fine() -> None:
 def test_entropic_says_which_sets_it_knows(mixtures: MixtureSet) -> None:
     with pytest.raises(TypeError, match=type(mixtures).__name__):
         Adversary(mixtures, 0.1, kind="entropic")
+
+
+@pytest.mark.parametrize("kind", ["euclidean", "entropic"])
+def test_a_response_goes_part_of_the_way_to_the_best_one(kind: Any) -> None:
+    prior = DirichletPrior([2.0, 2.0])
+    adversary = Adversary(Simplex(2), 1.0, kind=kind, penalty=prior)
+    adversary.respond([1.5, 0.0], 0.5)  # the best response is (2/3, 1/3)
+    np.testing.assert_allclose(adversary.mixture, [7 / 12, 5 / 12])
+    np.testing.assert_allclose(adversary.average, adversary.mixture)
+    other = Adversary(Simplex(2), 1.0, kind=kind, penalty=prior)
+    other.load_state_dict(adversary.state_dict())
+    for one in (adversary, other):
+        one.respond([1.5, 0.0], 1.0)
+    np.testing.assert_array_equal(adversary.mixture, other.mixture)
+    with pytest.raises(InputError, match="size is 2"):
+        adversary.respond([1.0, 0.0], 2)

@@ -1,21 +1,24 @@
-"""Groups of rows that a model serves badly, found by trees and measured on other rows.
+"""Groups of rows that a model serves badly, found on some rows and measured on others.
 
-One half of the rows is searched: shallow regression trees on the losses split it into groups that a
-few conditions describe, such as "age ≤ 30 and city is Oslo". The other half, which that search has
-not seen, tells how much larger the loss is in the groups that looked worst than outside of them.
-Then the halves change places.
+A search (`segment_search`) looks for groups that a few conditions describe, such as "age ≤ 30 and
+city is Oslo". How much larger the loss is in a group than outside of it is measured on rows that
+its search has not seen, in two ways:
 
-Each end of the intervals holds for all groups at once with probability 1 − δ: a search may use up
-δ/2, of which the group that looked worst gets ½, the next ¼, and so on. So a group whose interval
-lies above 0 is a false alarm in at most δ of all audits.
+    halves   found on one half of the rows and measured on the other, and the other way round
+    folds    the group that looks worst, found five times on four fifths of the rows, each time
+             measured on the last fifth: more rows for both, where the five searches agree
+
+Each end of the intervals holds for all groups at once with probability 1 − δ: the folds may use up
+δ/2, each half δ/4, of which the group that looked worst gets ½, the next ¼, and so on. So a group
+whose interval lies above 0 is a false alarm in at most δ of all audits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,7 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from anymix.auditing.intervals import Estimate
+from anymix.auditing.segment_search import Column, groups_that_look_weak
 from anymix.errors import InputError, finite_number, finite_vector
+from anymix.mixtures.checks import generator
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -31,7 +36,7 @@ Mask = NDArray[np.bool_]
 __all__ = ["Segment", "segment_labels", "weak_segments"]
 
 SIMILAR = 0.5  # two groups that share more than this part of their rows are the same finding
-LOOKS_WEAK = 2.0  # standard errors, on the half searched, that make a group worth a measurement
+FOLDS, AGREE = 5, 4  # searches that must find the same group
 MOST_LEVELS = 50  # of a category that get a column of their own; the rarest do not
 
 
@@ -46,7 +51,7 @@ class Segment:
     rows : ndarray of bool, shape (n,)
         Whether each row, of both halves, belongs to it.
     loss, rest : float
-        The mean loss in the group and outside of it, on the half that was not searched.
+        The mean loss in the group and outside of it, on rows that its search has not seen.
     excess : Estimate
         Their difference, with an interval that is corrected for the search: each end holds for
         all groups at once.
@@ -92,9 +97,10 @@ def weak_segments(
     min_share: float = 0.03,
     random_state: int = 0,
 ) -> list[Segment]:
-    """Groups of rows with large losses: found on one half of the rows, measured on the other.
+    """Groups of rows with large losses: found on some rows, measured on others.
 
-    Both halves are searched in turn; a group that both find is told once.
+    Both halves are searched in turn and measured on the other, and the group that looks worst also
+    by five folds; a group that is found more than once is told once, by its surest measurement.
 
     Parameters
     ----------
@@ -113,7 +119,7 @@ def weak_segments(
     min_share : float
         The least share of the rows that a group must have.
     random_state : int
-        Chooses the halves, and the columns that each tree may use.
+        Deals out the rows.
 
     Returns
     -------
@@ -135,22 +141,72 @@ def weak_segments(
     level = finite_number("confidence", confidence, "give one in (0, 1)", lambda c: 0 < c < 1)
     if n < 40:
         raise InputError("losses", f"is {n} rows", "give more")
-    if max_segments < 1:
-        raise InputError("max_segments", f"is {max_segments}", "give a number ≥ 1")
-    rng = np.random.default_rng(random_state)
-    half = np.zeros(n, dtype=bool)
-    half[rng.permutation(n)[: n // 2]] = True
-    fewest = max(10, math.ceil(min_share * n / 2))
-    found: list[Segment] = []
-    for searched in (half, ~half):
-        candidates = list(_candidates(columns, loss, searched, max_depth, fewest, rng))
-        chosen = _worst(candidates, loss, searched, fewest, max_segments)
-        found += [
-            _measured(conditions, rows, loss, ~searched, (1 - level) / 4 / 2**s)
-            for s, (conditions, rows) in enumerate(chosen)
-        ]
+    whole = {"max_depth": max_depth, "max_segments": max_segments}
+    for name, number in whole.items():
+        if not isinstance(number, Integral) or number < 1:
+            raise InputError(name, f"is {number!r}", "give a whole number ≥ 1")
+    share = finite_number("min_share", min_share, "give one in (0, 0.5)", lambda x: 0 < x < 0.5)
+    search = _Search(columns, loss, max_depth, share, generator("random_state", random_state))
+    found = [
+        *_by_halves(search, (1 - level) / 4, max_segments),
+        *_by_folds(search, (1 - level) / 2),
+    ]
     found.sort(key=lambda segment: -segment.excess.low)
     return _different(found)[:max_segments]
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """What is searched, and how."""
+
+    columns: list[Column]
+    loss: Array
+    max_depth: int
+    min_share: float
+    rng: np.random.Generator
+
+    def worst(self, where: Mask, most: int) -> list[tuple[tuple[str, ...], Mask]]:
+        """Words and rows of the groups that look worst there, no two of them nearly the same."""
+        fewest = max(10, math.ceil(self.min_share * where.sum()))
+        how = (self.max_depth, fewest, self.rng)
+        chosen: list[tuple[tuple[str, ...], Mask]] = []
+        for group in groups_that_look_weak(self.columns, self.loss, where, *how):
+            rows = group.rows(self.columns)
+            if not any(_same(rows, other) for _, other in chosen):
+                chosen.append((group.words(self.columns), rows))
+            if len(chosen) == most:
+                break
+        return chosen
+
+    def parts(self, n_parts: int) -> NDArray[np.intp]:
+        """The part that each row is dealt to, (n,)."""
+        return np.asarray(self.rng.permutation(len(self.loss)) % n_parts)
+
+
+def _by_halves(search: _Search, tail: float, most: int) -> Iterator[Segment]:
+    """Found on one half, measured on the other; each half may use up the tail."""
+    part = search.parts(2)
+    for h in (0, 1):
+        for s, (words, rows) in enumerate(search.worst(part == h, most), start=1):
+            there = part != h
+            yield _measured(words, rows, rows & there, ~rows & there, search.loss, tail / 2**s)
+
+
+def _by_folds(search: _Search, tail: float) -> Iterator[Segment]:
+    """What looks worst on all rows, if searches without each fifth agree; measured by these.
+
+    Row by row, only searches that have not seen it say whether it is inside. That the searches
+    must agree with what is told can take a finding away, but cannot make one.
+    """
+    part, n = search.parts(FOLDS), len(search.loss)
+    inside, firsts = np.zeros(n, dtype=bool), []
+    for k in range(FOLDS):
+        for _, rows in search.worst(part != k, 1):
+            inside |= rows & (part == k)
+            firsts.append(rows)
+    for words, rows in search.worst(np.ones(n, dtype=bool), 1):
+        if sum(_same(rows, first) for first in firsts) >= AGREE:
+            yield _measured(words, rows, inside, ~inside, search.loss, tail)
 
 
 def _different(segments: list[Segment]) -> list[Segment]:
@@ -195,131 +251,43 @@ def segment_labels(segments: Sequence[Segment], n: int) -> NDArray[Any]:
 # Columns ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Column:
-    """Numbers to split by; of a category, whether a row has this level."""
-
-    name: str
-    values: Array
-    level: Any = None
-
-    def describe(self, low: float, high: float) -> str:
-        """low < values ≤ high in words."""
-        if self.level is not None:
-            return f"{self.name} is {'not ' if high < 1 else ''}{self.level}"
-        if math.isinf(low) or math.isinf(high):
-            return f"{self.name} ≤ {high:.4g}" if math.isinf(low) else f"{self.name} > {low:.4g}"
-        return f"{low:.4g} < {self.name} ≤ {high:.4g}"
-
-
-def _columns(X: Any, names: Sequence[str] | None) -> list[_Column]:
+def _columns(X: Any, names: Sequence[str] | None) -> list[Column]:
     frame = hasattr(X, "columns")
+    if not frame and np.ndim(X) != 2:
+        raise InputError("X", f"has shape {np.shape(X)}", "give a table of rows and columns")
     titles = [str(c) for c in X.columns] if frame else None
     arrays = [np.asarray(X[c]) for c in X.columns] if frame else list(np.asarray(X).T)
-    titles = list(names) if names is not None else titles or [f"x{j}" for j in range(len(arrays))]
+    if names is not None:
+        listed = isinstance(names, Iterable) and not isinstance(names, str)
+        titles = [str(name) for name in names] if listed else []
+    titles = [f"x{j}" for j in range(len(arrays))] if titles is None else titles
     if len(titles) != len(arrays) or not arrays or arrays[0].ndim != 1:
         found = f"has {len(arrays)} columns, and there are {len(titles)} names"
         raise InputError("X", found, "give a table of rows and columns, and a name for each")
     return [c for t, a in zip(titles, arrays, strict=True) for c in _numeric(t, a)]
 
 
-def _numeric(title: str, values: NDArray[Any]) -> list[_Column]:
+def _numeric(title: str, values: NDArray[Any]) -> list[Column]:
     """A column of numbers as it is, missing ones below all; a category as its commonest levels."""
     if values.dtype.kind in "iufb":
         numbers = values.astype(np.float64)
         known = numbers[np.isfinite(numbers)]
         lowest = (float(known.min()) if len(known) else 0.0) - 1.0
-        return [_Column(title, np.where(np.isfinite(numbers), numbers, lowest))]
+        return [Column(title, np.where(np.isfinite(numbers), numbers, lowest))]
     text = np.array(["missing" if v is None or v != v else str(v) for v in values.tolist()])
     levels, counts = np.unique(text, return_counts=True)
     common = levels[np.argsort(-counts, kind="stable")[:MOST_LEVELS]]
-    return [_Column(title, (text == level).astype(np.float64), level) for level in common]
+    return [Column(title, (text == level).astype(np.float64), level) for level in common]
 
 
-# The search -------------------------------------------------------------------------------------
-
-Found = tuple[tuple[str, ...], Mask]
-
-
-def _candidates(
-    columns: list[_Column],
-    loss: Array,
-    searched: Mask,
-    max_depth: int,
-    fewest: int,
-    rng: np.random.Generator,
-) -> Iterator[Found]:
-    """The nodes of some shallow trees: on all columns, then each time on half of them."""
-    from sklearn.tree import DecisionTreeRegressor
-
-    Z = np.column_stack([c.values for c in columns])
-    y = loss[searched]
-    d = Z.shape[1]
-    parts = [np.arange(d)]
-    parts += [np.sort(rng.permutation(d)[: (d + 1) // 2]) for _ in range(10 if d > 1 else 0)]
-    for part in parts:
-        for depth in range(1, max_depth + 1) if len(part) == d else (max_depth,):
-            tree = DecisionTreeRegressor(max_depth=depth, min_samples_leaf=fewest, random_state=0)
-            tree.fit(Z[searched][:, part], y)
-            yield from _nodes(tree.tree_, [columns[j] for j in part], Z[:, part])
-
-
-def _nodes(tree: Any, columns: list[_Column], Z: Array) -> Iterator[Found]:
-    """Every node of a tree but its root, and what is left of its conditions without some."""
-    seen = set()
-    for limits in _limits(tree):
-        for size in range(1, len(limits) + 1):
-            for some in combinations(sorted(limits.items()), size):
-                if some not in seen:
-                    seen.add(some)
-                    inside = [(Z[:, j] > low) & (Z[:, j] <= high) for j, (low, high) in some]
-                    words = tuple(columns[j].describe(*ends) for j, ends in some)
-                    yield words, np.logical_and.reduce(inside)
-
-
-def _limits(tree: Any) -> Iterator[dict[int, tuple[float, float]]]:
-    """low < column ≤ high for the columns that lead to each node."""
-    start: dict[int, tuple[float, float]] = {}
-    todo = [(0, start)]
-    while todo:
-        node, limits = todo.pop()
-        yield limits
-        if tree.children_left[node] != -1:
-            j, cut = int(tree.feature[node]), float(tree.threshold[node])
-            low, high = limits.get(j, (-math.inf, math.inf))
-            todo.append((int(tree.children_left[node]), limits | {j: (low, min(high, cut))}))
-            todo.append((int(tree.children_right[node]), limits | {j: (max(low, cut), high)}))
-
-
-def _worst(
-    candidates: list[Found], loss: Array, searched: Mask, fewest: int, most: int
-) -> list[Found]:
-    """The groups that look worst on the half searched, no two of them nearly the same."""
-    scores = [_score(rows, loss, searched, fewest) for _, rows in candidates]
-    chosen: list[Found] = []
-    for i in np.argsort(scores, kind="stable")[::-1].tolist():
-        rows = candidates[i][1]
-        if scores[i] < LOOKS_WEAK or len(chosen) == most:
-            break
-        if not any(_same(rows, other) for _, other in chosen):
-            chosen.append(candidates[i])
-    return chosen
-
-
-def _score(rows: Mask, loss: Array, where: Mask, fewest: int) -> float:
-    """How many standard errors the group's mean loss is above that of the others."""
-    inside, outside = loss[rows & where], loss[~rows & where]
-    if min(len(inside), len(outside)) < fewest:
-        return -math.inf
-    error = math.sqrt(inside.var(ddof=1) / len(inside) + outside.var(ddof=1) / len(outside))
-    return float(inside.mean() - outside.mean()) / error if error > 0 else 0.0
+# The measurement --------------------------------------------------------------------------------
 
 
 def _measured(
-    conditions: tuple[str, ...], rows: Mask, loss: Array, where: Mask, tail: float
+    conditions: tuple[str, ...], rows: Mask, within: Mask, without: Mask, loss: Array, tail: float
 ) -> Segment:
     """The difference of the means with Welch's interval, on rows that were not searched."""
-    inside, outside = loss[rows & where], loss[~rows & where]
+    inside, outside = loss[within], loss[without]
     a, b = float(inside.mean()) if len(inside) else math.nan, float(outside.mean())
     reach = math.inf
     if len(inside) > 1:

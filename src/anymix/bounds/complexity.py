@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.bounds.corner_search import largest_at
 from anymix.errors import InputError, finite_number
 from anymix.mixtures import MixtureSet, Point
-from anymix.mixtures.checks import count, matrix, one_mixture, positive
+from anymix.mixtures.checks import count, generator, matrix, one_mixture, positive
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.arrays import rows_of_domains
 
@@ -354,7 +354,7 @@ def _read(
 
 
 def _signs(n_draws: int, n: int, seed: int | np.random.Generator | None) -> Array:
-    rng = np.random.default_rng(seed)
+    rng = generator("seed", seed)
     draws = rng.integers(0, 2, size=(count("n_draws", n_draws), n))
     return np.asarray(2.0 * draws - 1, dtype=np.float64)
 

@@ -10,7 +10,7 @@ domains that are too small to say much, and that nothing tells from each other, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,8 +78,10 @@ def rows_needed(
     array([350, 200,   0])
     """
     m = positive("sizes", sizes)
-    wanted = finite_number("width", width, "give a number > 0", lambda x: x > 0)
-    enough = _bound(loss_bound) ** 2 * _log(m.size, delta) / (2 * wanted**2)
+    M = _bound(loss_bound)
+    fix = f"give a number > 0, such as {M / 20:g}"
+    wanted = finite_number("width", width, fix, lambda x: x >= 1e-7 * M)
+    enough = M**2 * _log(m.size, delta) / (2 * wanted**2)
     more = np.maximum(math.ceil(enough * (1 - 1e-12)) - np.floor(m), 0)
     return np.asarray(more, dtype=np.int64)
 
@@ -190,9 +192,11 @@ def advise_domains(
     """
     m, M, delta = positive("sizes", sizes), _bound(loss_bound), probability("delta", delta)
     p = m.size
-    called = tuple(range(p)) if names is None else tuple(names)
+    listed = isinstance(names, Iterable) and not isinstance(names, str)
+    called = tuple(range(p)) if names is None else tuple(names) if listed else ()
     if len(called) != p:
-        raise InputError("names", f"has {len(called)} entries", f"give {p}, one a domain")
+        found = f"has {len(called)} entries" if listed else f"is {names!r}"
+        raise InputError("names", found, f"give {p}, one a domain")
     L = np.zeros(p) if losses is None else finite_vector("losses", losses, p)
     fix = "give a number > 0"
     goal = M / 10 if width is None else finite_number("width", width, fix, lambda x: x > 0)

@@ -30,6 +30,8 @@ Array = NDArray[np.float64]
 
 __all__ = ["Bound", "generalization", "tightest"]
 
+THEOREMS = ("1", "1, corners", "alternative")
+
 
 @dataclass(frozen=True, eq=False)
 class Bound:
@@ -168,15 +170,15 @@ def generalization(
         raise InputError("domain_losses", outside, "give the largest loss that a row can have")
     off = finite_number("distance", distance, "give ℓ₁ in [0, 2]", lambda x: 0 <= x <= 2)
     c = _complexity(complexity, len(m))
+    if not isinstance(theorem, str) or theorem not in THEOREMS:
+        fix = "give '1', '1, corners' or 'alternative'"
+        raise InputError("theorem", f"is {theorem!r}", fix)
     if theorem == "alternative":
         found = _alternative(L, m, c, target, delta, M)
-    elif theorem in ("1", "1, corners"):
+    else:
         log_size, eps = _cover(target, epsilon, m, corners=theorem != "1")
         found = _theorem_1(L, m, c, target, M, eps, log_size + math.log(1 / delta))
         found = replace(found, delta=delta, theorem=theorem)
-    else:
-        fix = "give '1', '1, corners' or 'alternative'"
-        raise InputError("theorem", f"is {theorem!r}", fix)
     return replace(found, distance=M * off)
 
 

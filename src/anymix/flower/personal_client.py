@@ -1,7 +1,8 @@
 """The client's side of personal models, clusters and a choice of models: what stays, and what goes.
 
 A client deals its rows into three parts by its key: those to train on, those that choose α, and
-those that are reported on. It answers
+those that are reported on. One with fewer than six rows takes part in training with all of them,
+and is served by the shared model alone. It answers
 
     query.describe   counts of its classes, or sums of its columns and their squares
     query.personal   a shared w  →  sums of losses per domain, of w and of its personal model
@@ -40,7 +41,7 @@ Folder = str | Path | Callable[[Context], str | Path]
 
 __all__ = ["personal_client_app"]
 
-FEWEST = 6  # rows of a client: some to train on, to choose by and to report on
+FEWEST = 6  # rows of a client with a model of its own: to train on, to choose by, to report on
 DESCRIBE, PERSONAL, CHOOSE = "describe", "personal", "choose"  # as query.describe, ...
 
 
@@ -61,9 +62,11 @@ class _Client:
     def parts(self, context: Context) -> tuple[Any, Any, Any]:
         """Row numbers to train on, to choose by, to report on."""
         n = len(self.load(context)[1])
-        if n < FEWEST:
-            found = f"gives {n} rows"
-            raise InputError("load", found, f"a client with a model of its own needs {FEWEST}")
+        if n == 0:
+            raise InputError("load", "gives no rows", "leave such a client out")
+        if n < FEWEST:  # all are to train the shared model on, and it has no other
+            none = np.zeros(0, dtype=np.intp)
+            return np.arange(n), none, none
         order = np.random.default_rng(number_of(self.key(context))).permutation(n)
         cut = n - max(2, round(self.held_out * n))
         middle = (cut + n) // 2
@@ -107,7 +110,12 @@ class _Client:
         return {"sums": sums, "size": n}, {"length": len(sums)}
 
     def personal(self, context: Context, w: Array) -> tuple[Arrays, Settings]:
-        """Sums of the losses of w and of the personal model, by domain, on rows to report on."""
+        """Sums of the losses of w and of the personal model, by domain, on rows to report on.
+
+        A client with too few rows for that is served by w alone, and says so.
+        """
+        if len(self.parts(context)[1]) == 0:
+            return self._served_by(w, context)
         model = read_model(self.place(context), context)
         if model is None or model.own.shape != w.shape:  # of another model, it is fitted anew
             alone = self.problem(context, 0, alone=True)
@@ -125,6 +133,14 @@ class _Client:
         sums = {name: np.asarray(judged.sizes * values) for name, values in mean.items()}
         names = [str(name) for name in judged.domain_names.tolist()]
         return {**sums, "counts": judged.sizes.astype(np.float64)}, {"domains": names}
+
+    def _served_by(self, w: Array, context: Context) -> tuple[Arrays, Settings]:
+        """Keep α = 1, the shared model alone; there are no rows to judge it by."""
+        kept = read_model(self.place(context), context)
+        rounds = 1 if kept is None else kept.rounds + 1
+        save_model(PersonalModel(w, w, 1.0, rounds, 0), self.place(context), context)
+        nothing = dict.fromkeys(("shared_loss", "personal_loss", "counts"), np.zeros(0))
+        return nothing, {"domains": [], "too_small": True}
 
     def choose(self, context: Context, models: Array) -> tuple[Arrays, Settings]:
         """The model of least loss on the rows to train on, and the sum of the gradients there."""
@@ -166,7 +182,8 @@ def personal_client_app(
 
     What leaves a client: counts of classes or sums of columns where `federated_clusters` asks,
     sums of losses where `federated_personal` does, and the number of the model chosen, its loss and
-    gradient where `federated_choice` does. Its own model and α never do.
+    gradient where `federated_choice` does. Its own model and α never do. A client with fewer than
+    six rows has no model of its own: α is 1, and it tells only that.
 
     Parameters
     ----------

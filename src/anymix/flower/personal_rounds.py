@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.bounds.clusterings import clusters_by_bound
 from anymix.errors import InputError, finite_number
 from anymix.flower.asking import ask_all
+from anymix.mixtures.checks import generator, matrix, vector
 from anymix.problem.clusters import best_clusters
 from anymix.problem.divergences import divergence_of
 
@@ -133,7 +135,7 @@ def federated_clusters(
     sums = np.array([arrays["sums"] for arrays, _ in replies.values()])
     sizes = np.array([float(arrays["size"][0]) for arrays, _ in replies.values()])
     X = D.read(_statistics(sums, sizes, kind))
-    rng = np.random.default_rng(seed)
+    rng = generator("seed", seed)
     if n_clusters == "bound":
         found, _ = clusters_by_bound(X, sizes, D, rng)
     elif isinstance(n_clusters, int) and 1 <= n_clusters <= len(X):
@@ -171,6 +173,9 @@ class PersonalLosses:
         The mean loss of the shared model on each domain.
     personal_loss : ndarray of shape (p,)
         That of each client's own mixture of models, on the same rows.
+    too_small : tuple of str
+        Clients with fewer than six rows: they are served by the shared model alone, and none of
+        their rows was judged.
 
     Examples
     --------
@@ -183,6 +188,7 @@ class PersonalLosses:
     counts: Array
     shared_loss: Array
     personal_loss: Array
+    too_small: tuple[str, ...] = ()
 
 
 def federated_personal(
@@ -191,7 +197,8 @@ def federated_personal(
     """A round in which every client mixes the shared model with its own, and reports its losses.
 
     A client fits its own model the first time, and keeps it. It chooses α anew, by rows that
-    neither model was fitted to, and sends sums of losses over others: neither model nor α.
+    neither model was fitted to, and sends sums of losses over others: neither model nor α. A client
+    with fewer than six rows is served by the shared model alone, and named in `too_small`.
 
     Parameters
     ----------
@@ -221,7 +228,7 @@ def federated_personal(
     >>> bool(found.personal_loss[0] < 0.5 * found.shared_loss[0])
     True
     """
-    shared = np.asarray(w, dtype=np.float64)
+    shared = vector("w", w)
 
     def shapes(settings: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
         p = len(settings["domains"])
@@ -238,7 +245,10 @@ def federated_personal(
     counts = sums["counts"]
     mean = {name: total / counts for name, total in sums.items() if name != "counts"}
     log.info("loss of the shared model %s, of personal ones %s", *mean.values())
-    return PersonalLosses(tuple(domains), counts, mean["shared_loss"], mean["personal_loss"])
+    small = tuple(key for key, (_, settings) in replies.items() if settings.get("too_small"))
+    if small:
+        log.warning("%d clients have too few rows for a model of their own: %s", len(small), small)
+    return PersonalLosses(tuple(domains), counts, mean["shared_loss"], mean["personal_loss"], small)
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,9 +321,9 @@ def federated_choice(
     >>> federated_choice(grid, [[0.1, 0.0], [-0.1, 0.0]]).choices
     {'0': 1, '1': 0, '2': 1, '3': 0}
     """
-    W = np.array(models, dtype=np.float64)
-    if W.ndim != 2:
-        raise InputError("models", f"has shape {W.shape}", "give (K, D), a row for each model")
+    W = matrix("models", models)
+    if isinstance(rounds, bool) or not isinstance(rounds, Integral) or rounds < 1:
+        raise InputError("rounds", f"is {rounds!r}", "give a whole number ≥ 1")
     s = finite_number("step", step, "give a number > 0", lambda x: x > 0)
     found = ModelChoice(W, {})
 

@@ -98,6 +98,7 @@ class TrainingRun:
             strategy.step_w or Constant(1.0),
             strategy.step_mixture or Constant(0.0),
             strategy.w_radius,
+            responds=strategy.step_mixture is None and self._is_penalised,
         )
         if saved is not None:
             saved.check_size(w.size)
@@ -226,7 +227,7 @@ class TrainingRun:
         if np.all(np.isfinite(losses)):
             worst = self._worst(losses)
         if self._sees_all and np.isfinite(worst):
-            self.best.see(before, worst + self._penalty(before), self.number)
+            self.best.see(before, self._aim(losses) + self._penalty(before), self.number)
         self.number = now.number
         self.history.append(now.record(mixture, losses, worst, skipped=sums is None))
 
@@ -236,7 +237,9 @@ class TrainingRun:
         if players.t == 0:
             rule.worst = self._worst(delta_mixture)
         gamma_w, gamma_mixture = players.next_sizes()
-        if strategy.step_mixture is None:
+        if players.responds:
+            gamma_mixture = rule.response_step(players.t + 1)
+        elif strategy.step_mixture is None:
             gamma_mixture = rule.mixture_step(delta_mixture)
         if self._coordinates is not None:
             delta_w = self._coordinates.pull_back(delta_w)
@@ -244,6 +247,18 @@ class TrainingRun:
 
     def _worst(self, losses: Array) -> float:
         return float(self.players.adversary.mixtures.maximize(losses) @ losses)
+
+    @property
+    def _is_penalised(self) -> bool:
+        return self.strategy.prior is not None or self.strategy.mu > 0
+
+    def _aim(self, losses: Array) -> float:
+        """max_Λ ⟨λ, L⟩ less the penalty on λ: what the run makes small, and judges models by."""
+        adversary = self.players.adversary
+        if not (self._is_penalised and np.isfinite(losses).all()):
+            return self._worst(losses)
+        lam = adversary.penalty.best_response(adversary.mixtures, losses)
+        return float(lam @ losses) - adversary.penalty.value(lam)
 
     def _penalty(self, w: Array) -> float:
         """γ/2 ‖w‖², which is part of the aim on the rows trained with, and not on others."""
@@ -268,7 +283,7 @@ class TrainingRun:
         """Judge the model by the rows held out, and keep it if it is the best so far."""
         losses = self._losses(self.w, timeout)
         worst = self._worst(np.nan_to_num(losses, nan=-np.inf))
-        self.best.see(self.w, worst, self.number)
+        self.best.see(self.w, self._aim(np.nan_to_num(losses, nan=-np.inf)), self.number)
         self.history[-1] |= {"held_out_losses": losses.tolist(), "held_out_worst": worst}
 
     def _losses(self, w: Array, timeout: float) -> Array:
@@ -284,7 +299,7 @@ class TrainingRun:
         for name, w in models.items():
             losses = self._losses(w, timeout)
             if not np.isnan(losses).all():
-                judged[name] = self._worst(np.nan_to_num(losses, nan=-np.inf)) + self._penalty(w)
+                judged[name] = self._aim(np.nan_to_num(losses, nan=-np.inf)) + self._penalty(w)
         return self.best.among(models, judged)
 
     def _note_failures(self) -> None:

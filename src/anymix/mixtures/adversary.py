@@ -142,6 +142,27 @@ class Adversary:
         self.n_steps = t
         return True
 
+    def respond(self, gradient: ArrayLike, size: float) -> None:
+        """λ ← (1 − s) λ + s argmax_{λ' ∈ conv Λ} ⟨λ', δ_t⟩ − penalty(λ'): no step size in any unit.
+
+        Near the edge of Λ a prior may have no finite gradient; its best response is inside.
+
+        Parameters
+        ----------
+        gradient : array-like of shape (p,)
+            δ_t, the loss of each domain or an estimate of it.
+        size : float
+            s in [0, 1].
+        """
+        s = finite_number("size", size, "give a number in [0, 1]", lambda x: 0 <= x <= 1)
+        best = self.penalty.best_response(self.mixtures, gradient)
+        self._mixture = (1 - s) * self._mixture + s * best
+        if self._logarithm is not None:
+            with np.errstate(divide="ignore"):
+                self._logarithm = np.log(self._mixture)
+        self._total = self._total + self._mixture
+        self.n_steps += 1
+
     def state_dict(self) -> State:
         """All that moves, as copies: arrays and a count, for any file format.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -14,9 +17,18 @@ SUM_ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 def count(argument: str, value: int) -> int:
     """A whole number ≥ 1."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InputError(argument, f"is {value!r}", "give a whole number ≥ 1")
     return int(value)
+
+
+def generator(argument: str, seed: Any) -> np.random.Generator:
+    """The generator that a seed stands for; one is taken as it is."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        fix = "give a whole number ≥ 0, a Generator, or None"
+        raise InputError(argument, f"is {seed!r}", fix) from None
 
 
 def vector(argument: str, values: ArrayLike, n: int | None = None) -> Array:

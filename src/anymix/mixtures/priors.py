@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures.checks import vector
+from anymix.mixtures.checks import generator, vector
 from anymix.mixtures.penalties import Penalty
 from anymix.mixtures.responses import newton_response
 from anymix.mixtures.sets import MixtureSet
@@ -62,7 +62,7 @@ class LogPrior(Penalty):
     ) -> None:
         self.log_density, self.log_gradient, self.n_domains = log_density, gradient, n_domains
         self.factor = 1.0
-        self._check(np.random.default_rng(seed))
+        self._check(generator("seed", seed))
 
     def __repr__(self) -> str:
         return f"LogPrior({self.log_density!r}, n_domains={self.n_domains})"

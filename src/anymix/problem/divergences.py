@@ -209,6 +209,6 @@ def divergence_of(name: str) -> Divergence:
     >>> divergence_of("euclidean").between(np.array([[1.0]]), np.array([[3.0]]))
     array([[4.]])
     """
-    if name not in DIVERGENCES:
+    if not isinstance(name, str) or name not in DIVERGENCES:
         raise InputError("divergence", f"is {name!r}", f"give one of {', '.join(DIVERGENCES)}")
     return DIVERGENCES[name]

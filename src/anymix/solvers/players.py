@@ -44,6 +44,8 @@ class Players:
         γ_w and γ_λ of step number t = 1, 2, …
     w_radius : float, optional
         W is the ball of this radius; None is all of R^D.
+    responds : bool
+        Whether λ goes the part γ_λ of the way to its best response, instead of a step uphill.
 
     Attributes
     ----------
@@ -74,6 +76,7 @@ class Players:
     step_w: Callable[[int], float]
     step_mixture: Callable[[int], float]
     w_radius: float | None = None
+    responds: bool = False
     t: int = field(default=0, init=False)
     total: Array = field(init=False)
     previous: Array | None = field(default=None, init=False)
@@ -109,7 +112,8 @@ class Players:
             self.previous = delta_w
         direction, self.memory = self.optimizer.direction(direction, self.memory)
         self.w = self._project(self.w - gamma_w * direction)
-        self.adversary.step(delta_mixture, gamma_mixture)
+        move = self.adversary.respond if self.responds else self.adversary.step
+        move(delta_mixture, gamma_mixture)
         self.total = self.total + self.w
 
     def next_sizes(self) -> tuple[float, float]:

@@ -4,6 +4,9 @@
     s_1 = 0.3 M/‖g_1‖₁,             s_t = s_{t−1} e^{c_t/2}
     λ_t = Π_Λ(λ_{t−1} + δ_t/(4√Q_t)),  Q_t = Σ_{i≤t} ‖δ_i − mean(δ_i)‖²
 
+Where λ is penalised it goes 2/(t + 2) of the way to its best response instead: near the edge of Λ a
+prior has no finite slope, so no step along it would do.
+
 M is the worst loss at the start: with s = M/‖g‖₁ the slope of the first step would take it to 0.
 c_t in [−1, 1] is the cosine between g_t and g_{t−1} (in the metric 1/√G_t): steps that keep their
 direction get longer, steps that turn back get shorter. Multiply the loss or the targets by
@@ -79,6 +82,11 @@ class Untuned:
         off = delta - delta.mean()
         self.spread += float(off @ off)
         return MIXTURE / math.sqrt(self.spread) if self.spread > 0 else 0.0
+
+    @staticmethod
+    def response_step(t: int) -> float:
+        """2/(t + 2), the part of the way to the best response to penalised losses in step t."""
+        return 2 / (t + 2)
 
     def state_dict(self) -> dict[str, Any]:
         """What is not in the optimizer's memory."""
