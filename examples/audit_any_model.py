@@ -51,5 +51,5 @@ try:
 
     page = report({"forest": found, "balanced": second}, Path("audit.html"), title="Three clinics")
     console.print(f"Report: {page}")
-except ValueError as missing:  # no plotly
+except ValueError as missing:  # no jinja2
     console.print(str(missing))

@@ -57,7 +57,8 @@ def main() -> None:
             losses = each(model(x), y)
         means = [round(losses[domain == k].mean().item(), 2) for k in range(2)]
         print(f"{len(everybody)} ranks, one λ: {[round(v, 2) for v in everybody[0].tolist()]}")
-        print(f"loss of each domain: {means}")
+        print(f"loss of each domain: {means}", flush=True)
+    dist.barrier()  # nobody leaves while another still needs its sums
     dist.destroy_process_group()
 
 

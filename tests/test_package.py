@@ -18,7 +18,7 @@ import sys
 
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"torch", "flwr", "ray", "plotly", "jinja2", "matplotlib"}:
+        if name.partition(".")[0] in {"torch", "flwr", "ray", "jinja2", "matplotlib"}:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
@@ -43,7 +43,7 @@ def test_the_block_used_above_blocks() -> None:
         run_python(BLOCK_EXTRAS + "import matplotlib")
 
 
-EXTRAS = {"torch", "flwr", "ray", "plotly", "jinja2", "matplotlib", "pandas", "polars", "psutil",
+EXTRAS = {"torch", "flwr", "ray", "jinja2", "matplotlib", "pandas", "polars", "psutil",
           "pyarrow", "dp_accounting"}  # fmt: skip
 HEAVY = {"numba", "sklearn"}
 

@@ -4,8 +4,11 @@ Documents walk up through the words 2 … 11 and conversations down, with some n
 of one is bad at the other. Conversations have less noise: they are easier to guess.
 
     python tests/tiny_language.py FOLDER STEPS     trains all rows, with a checkpoint at every step
+    python tests/tiny_language.py FOLDER STEPS Û   does so, and is killed (-9) when row Û is halfway
 """
 
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -53,6 +56,13 @@ if __name__ == "__main__":
 
     from anymix.reproduction import reproduce_language
 
-    folder, n_steps = Path(sys.argv[1]), int(sys.argv[2])
+    folder, n_steps, victims = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     scale = replace(TINY, n_steps=n_steps)
-    reproduce_language(scale, folder=folder, threads=1, data=tiny_language(), minutes=0, say=print)
+
+    def say(line: str) -> None:
+        """The first line about a row comes after a third of its steps."""
+        print(line)
+        if any(line.startswith(row) for row in victims):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    reproduce_language(scale, folder=folder, threads=1, data=tiny_language(), minutes=0, say=say)

@@ -9,8 +9,9 @@ target mixtures to guard against (Agnostic Federated Learning, Mohri, Sivek and 
 array([0.6931, 0.6931])
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from anymix.loading import names_on_demand
 
 if TYPE_CHECKING:
     from anymix import bounds as bounds
@@ -69,7 +70,7 @@ _NAMES = {
     "stochastic_afl",
 }
 _PLACE = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = {
+_PLACE |= {
     "bounds": "anymix.bounds",
     "datasets": "anymix.datasets",
     "optimizers": "anymix.solvers.optimizers",
@@ -114,14 +115,4 @@ __all__ = [
     "stochastic_afl",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    if name in _PLACE:
-        return getattr(import_module(_PLACE[name]), name)
-    raise AttributeError(f"module 'anymix' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+__getattr__, __dir__ = names_on_demand(__name__, _PLACE)

@@ -65,7 +65,12 @@ def test_when_it_fails(text: str, fails: bool) -> None:
         ("worst accuracy < 1e999", "write it as in"),
         ("worst accuracy < 0.7.1", "write it as in"),
         ("", "write it as in"),
-        ("worst f1 < 0.7", "is about 'f1'; here there are: log loss, accuracy, auc, calibration"),
+        (
+            "worst f1 < 0.7",
+            "is about 'f1'; here there are: log loss, accuracy, auc, .* as in 'worst",
+        ),
+        ("worst accuracy < 0.7 and worst auc < 0.6", "write it as in"),
+        ("worst accuracy !< 0.7", "write it as in"),
         ("guaranteed worst auc < 0.7", "guaranteed are the worst loss and the worst accuracy"),
         ("guaranteed average loss < 1", "guaranteed are the worst loss and the worst accuracy"),
     ],
@@ -73,6 +78,18 @@ def test_when_it_fails(text: str, fails: bool) -> None:
 def test_a_wrong_condition_shows_a_right_one(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         condition(text).failure(FOUND)
+
+
+def test_auc_and_calibration_are_of_single_domains_in_the_set_and_say_so() -> None:
+    bad = np.where(D == "a", 1 - Q, Q)  # 'a' is served badly, and in no mixture
+    only = ax.audit(Y, bad, D, mixtures=ax.Point([0.0, 1.0]))
+    asked = condition("worst auc < 0.99")
+    assert asked._value(only) == only.metrics["auc"][1] > only.metrics["auc"][0]
+    assert "worst auc of a single domain is" in str(asked.failure(only))
+    assert "single" not in str(condition("worst accuracy < 1").failure(only))
+    calibration = condition("worst calibration error > 0")
+    assert calibration._value(only) == only.metrics["calibration_error"][1]
+    assert "of a single domain" in str(calibration.failure(only))
 
 
 def test_nothing_is_guaranteed_that_was_not_asked_for() -> None:

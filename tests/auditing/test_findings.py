@@ -114,7 +114,9 @@ def test_a_guaranteed_interval_is_told_once_and_where_it_says_something() -> Non
     assert errors.tells(0.0, (0.0, 1.0))  # exact ones are always told
 
 
-@pytest.mark.parametrize(("unit", "said"), [(1.0, "2.5000"), (1e-8, "2.5e-08"), (1e9, "2.5e+09")])
+@pytest.mark.parametrize(
+    ("unit", "said"), [(1.0, "2.5000"), (1e-8, "2.5e-08"), (1e9, "2,500,000,000")]
+)
 def test_numbers_can_be_read_in_any_unit(unit: float, said: str) -> None:
     a = audit(None, unit * np.array([1.0, 2.0, 4.0, 3.0]))
     assert said in a.summary()

@@ -221,3 +221,29 @@ def test_a_declared_bound_makes_the_intervals_of_an_audit_guaranteed() -> None:
         ax.audit([1.5, 2.0], [1.0, 2.5], guarantee=0.05)
     with pytest.raises(InputError, match="guarantee is 2"):
         ax.audit([1, 0], [1, 1], guarantee=2)
+
+
+def test_small_sets_are_never_above_hoeffding_cut_at_the_largest_loss() -> None:
+    """Where losses are near M a direct bound alone was: 213 of 3,000 such cases."""
+    r, direct = rng(20), 0
+    for _ in range(60):
+        p, delta = int(r.integers(2, 9)), float(r.choice([0.05, 0.1, 0.2]))
+        n = r.integers(2, r.choice([10, 60, 400]), p)
+        d, level, m = np.repeat(np.arange(p), n), r.beta(0.4, 0.4, p), n / n.sum()
+        errors = r.random(len(d)) < level[d]
+        x = errors * 1.0 if r.random() < 0.5 else np.clip(level[d] + 0.05 * errors, 0, 1)
+        box = ax.Box(0.8 * m, np.minimum(1.2 * m, 1))
+        target = [ax.Point(m), ax.Point(r.dirichlet(np.ones(p))), ax.Chi2Ball(n, 1.1), box]
+        found = held_out(x, d, target[int(r.integers(4))], delta)
+        direct += found.way != "union"
+        cut = np.minimum(found.domain_losses + np.sqrt(math.log(p / delta) / (2 * n)), 1)
+        assert found.value <= float(found.mixtures.maximize(cut) @ cut) + 1e-9
+        assert found.low <= found.agnostic_loss + 1e-9
+    assert direct > 20
+
+
+def test_weights_that_go_with_the_losses_are_told() -> None:
+    x = rng(21).random(200)
+    with pytest.warns(UserWarning, match="in 'a' the weights go with the losses"):
+        held_out(x, ["a"] * 200, weights=1 + x)
+    held_out(x, ["a"] * 200, weights=1 + rng(22).random(200))

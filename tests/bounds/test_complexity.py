@@ -109,6 +109,7 @@ def test_vc_by_hand() -> None:
         (lambda: linear_rademacher(X, D, ax.Simplex(2)), "mixture is over 2 domains"),
         (lambda: kernel_rademacher(X, D), "gram of shape"),
         (lambda: Complexity.finite(0, [5]), "n_models is 0"),
+        (lambda: kernel_rademacher([[1.0, 2.0], [2.0, 1.0]]), "gram has the eigenvalue -1"),
     ],
 )
 def test_what_cannot_be_is_refused(call: Any, said: str) -> None:

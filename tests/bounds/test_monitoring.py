@@ -2,6 +2,7 @@
 
 import json
 import math
+from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,23 @@ def test_state_is_saved_whole_and_goes_on(tmp_path: Path) -> None:
     assert Monitor.load(fresh.save(tmp_path / "fresh.json")).limits == {"a": 0.1}
 
 
+@pytest.mark.parametrize("names", [(1, 2), (True, False), (("a", 1), ("b", 2)), (0.5, None), "ab"])
+def test_names_that_are_no_strings_are_saved_too(names: Any, tmp_path: Path) -> None:
+    monitor = Monitor(limits=dict.fromkeys(names, 0.3))
+    monitor._take(names[0], rng(8).random(50))
+    again = Monitor.load(monitor.save(tmp_path / "monitor.json"))
+    assert [*again.limits] == [*names]
+    assert [type(name) for name in again.limits] == [type(name) for name in names]
+    assert again.alarms == monitor.alarms
+    assert again.interval(names[0]) == monitor.interval(names[0])
+
+
+def test_a_state_of_the_first_format_is_read() -> None:
+    state = Monitor(limits={"a": 0.3}).update([0.1, 0.9], ["a", "a"]).state_dict()
+    old = {key: dict(part) if isinstance(part, list) else part for key, part in state.items()}
+    assert Monitor().load_state_dict(old | {"format": 1}).state_dict() == state
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -133,7 +151,9 @@ def test_state_is_saved_whole_and_goes_on(tmp_path: Path) -> None:
         (lambda: Monitor().update([0.5, -0.5]), "losses has the loss -0.5, outside of"),
         (lambda: Monitor(limits={"a": 0.1}).update([0.1], ["z"]), "domains has 'z', of which no"),
         (lambda: Monitor().guarantee(), "the monitor has seen no rows"),
-        (lambda: Monitor().update([0.1], [3]).save("x.json"), "which JSON cannot name"),
+        (lambda: Monitor(limits={date(2020, 1, 1): 0.5}).save("x.json"), "which cannot be saved"),
+        (lambda: Monitor().load_state_dict([]), "state has the format None"),
+        (lambda: Monitor().load_state_dict({"format": 2}), "state cannot be read"),
         (lambda: Monitor().load_state_dict({"format": 9}), "state has the format 9"),
         (lambda: Monitor.load("no such file"), "cannot be read"),
     ],

@@ -58,6 +58,24 @@ def test_bound_of_predictions_is_held_out(table: Path) -> None:
     assert losses["loss_bound"] == 1
 
 
+def test_log_losses_that_nothing_cuts_ask_for_a_cut_and_for_no_rows(table: Path) -> None:
+    words = ("bound", table, "-d", "region", "-t", "y", "-p", "p")
+    shown = " ".join(run(*words).split())
+    assert "no sensible number of rows makes up for: cut the losses" in shown
+    found = json.loads(run(*words, "--json"))
+    assert [d["rows_needed"] for d in found["domains"]] == [None] * 3
+    cut = json.loads(run(*words, "--loss-bound", "3", "--json"))
+    asked = sum(d["rows_needed"] for d in cut["domains"])
+    assert f"{asked:,} more rows would do" in shown
+
+
+def test_merging_is_told_by_the_chance_of_the_table(table: Path) -> None:
+    words = ("bound", table, "-d", "region", "-t", "y", "-p", "label")
+    found, shown = json.loads(run(*words, "--json")), " ".join(run(*words).split())
+    widest = max(domain["width"] for domain in found["domains"])
+    assert f"what chance may do falls from ±{widest:.3g} to" in shown
+
+
 def test_audit_with_a_guarantee(table: Path, tmp_path: Path) -> None:
     frame = pd.read_csv(table)
     words = ("audit", table, "-d", "region", "-t", "y", "-p", "label", "--guarantee", "0.1")

@@ -46,7 +46,7 @@ def test_demo_writes_a_report(demo: Any) -> None:
     assert "What robustness buys and costs" in page
 
 
-def test_demo_prints_a_table_and_without_plotly_says_what_to_install(
+def test_demo_prints_a_table_and_without_jinja2_says_what_to_install(
     demo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("anymix.cli.files.find_spec", lambda name: None)

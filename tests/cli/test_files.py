@@ -150,8 +150,8 @@ def test_no_file_is_written_over_another(
     ("words", "message"),
     [
         (("predict", "none", "none.csv", "--out", "p.parquet"), "needs pyarrow; pip install"),
-        (("fit", "none.csv", "-t", "y", "-d", "d", "--report", "r.html"), "needs plotly; pip"),
-        (("audit", "none.csv", "-d", "d", "--report", "r.html"), "needs plotly; pip"),
+        (("fit", "none.csv", "-t", "y", "-d", "d", "--report", "r.html"), "needs jinja2; pip"),
+        (("audit", "none.csv", "-d", "d", "--report", "r.html"), "needs jinja2; pip"),
     ],
 )
 def test_what_is_not_installed_is_said_before_any_work(

@@ -219,7 +219,7 @@ def test_nobody_holds_a_table_while_models_are_fitted(
         monkeypatch.setattr(f"anymix.tables.{place}.read_table", noted)
     monkeypatch.setattr("anymix.tables.splits.ROWS_TO_FOLD", 10)
     monkeypatch.setattr(LinearLearner, "part", part)
-    more = ("--test", table) if judged == "test" else ()
+    more = ("--test", zips(tmp_path / "test.csv", ["01", "02"])) if judged == "test" else ()
     run("fit", table, "-t", "y", "-d", "d", "--gamma", 1, *more)
     assert len(read) == 1 + (judged == "test")
     assert held == [[]]

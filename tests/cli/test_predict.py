@@ -80,7 +80,7 @@ def test_what_is_no_model_is_not_used(
     (tmp_path / "text.joblib").write_text("hello")
     joblib.dump({"a": 1}, tmp_path / "dict.joblib")
     for name, message in (
-        ("text.joblib", "text.joblib is no saved model"),
+        ("text.joblib", "text.joblib is no model that anymix has saved"),
         ("dict.joblib", "dict.joblib holds a dict; give a model"),
         ("none.joblib", "none.joblib is not there"),
     ):

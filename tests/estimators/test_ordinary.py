@@ -4,13 +4,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from regions import labels_data, numbers_data
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss
 
 import anymix as ax
-from anymix.estimators.ordinary import GAMMAS, choose_ordinary, ordinary_model
+from anymix.estimators.ordinary import GAMMAS, choose_ordinary, least_between, ordinary_model
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
 from anymix.problem.dealing import deal, sorted_rows
 from anymix.problem.rows import Rows
@@ -43,6 +45,56 @@ def test_gamma_is_that_of_brute_force_and_the_model_is_scikit_learns(seed: int) 
     peer = logistic(gamma, len(y)).fit(X, y)
     np.testing.assert_allclose(solution.w[:-1], peer.coef_[0], atol=1e-5)
     assert solution.w[-1] == pytest.approx(peer.intercept_[0], abs=1e-5)
+
+
+def test_the_default_gamma_is_the_least_of_a_parabola_through_scikit_learns_losses() -> None:
+    X, y, domains = labels_data(1, n_large=90, d=12)
+    rows = read_classes(ax.AgnosticClassifier(), X, y, domains)
+    repeats = [list(deal(sorted_rows(rows, rng), 4)) for rng in (None, np.random.default_rng(1))]
+
+    def loss(gamma: float) -> float:
+        total = 0.0
+        for train, test in (split for splits in repeats for split in splits):
+            peer = logistic(gamma, len(train)).fit(X[train], y[train])
+            total += len(test) * log_loss(y[test], peer.predict_proba(X[test]))
+        return total
+
+    losses = [loss(gamma) for gamma in GAMMAS]
+    best = int(np.argmin(losses))
+    three = slice(best - 1, best + 2)
+    a, b, _ = np.polyfit(np.log(GAMMAS[three]), losses[three], 2)
+    found = choose_ordinary(rows, repeats, None, {"tol": 1e-9})
+    assert found.gamma == pytest.approx(np.exp(-b / (2 * a)), rel=2e-3)
+    assert found.gamma not in GAMMAS
+    assert loss(found.gamma) < losses[best]
+    for (train, _), model in zip(repeats[0] + repeats[1], found.solutions, strict=True):
+        peer = logistic(found.gamma, len(train)).fit(X[train], y[train])
+        np.testing.assert_allclose(model.w[:-1], peer.coef_[0], atol=1e-3)
+
+
+@given(
+    st.lists(st.floats(-12, 3), min_size=3, max_size=9, unique_by=lambda x: round(x, 1)),
+    st.lists(st.floats(0, 1), min_size=9, max_size=9),
+)
+def test_least_between_stays_nearer_to_the_best_than_to_its_neighbours(
+    logs: list[float], losses: list[float]
+) -> None:
+    gammas = np.exp(sorted(logs, reverse=True))
+    values = np.array(losses[: len(logs)])
+    best = int(np.argmin(values))
+    found = least_between(gammas, values)
+    if best in (0, len(gammas) - 1):
+        assert found == gammas[best]
+        return
+    low, high = (np.sqrt(gammas[best] * gammas[best + i]) for i in (1, -1))
+    assert low * (1 - 0.01) <= found <= high * (1 + 0.01)  # three digits
+
+
+def test_least_between_finds_the_bottom_of_any_parabola_in_log_gamma() -> None:
+    for bottom in np.logspace(-4.4, -0.6, 7):
+        found = least_between(GAMMAS, 3 + 0.2 * (np.log(GAMMAS) - np.log(bottom)) ** 2)
+        assert found == pytest.approx(bottom, rel=0.006)
+    assert least_between(GAMMAS, np.ones(len(GAMMAS))) == GAMMAS[0]
 
 
 def test_the_ordinary_model_of_the_classifier_is_logistic_regression() -> None:
@@ -98,7 +150,7 @@ def test_a_row_in_two_domains_counts_twice_when_fitted_and_when_judged() -> None
     rows = read_classes(ax.AgnosticClassifier(), X, y, table, weight)
     counted = weight * table.sum(axis=1)
     fitted = judged(X, y, rows, counted, counted)
-    found = choose_ordinary(rows, folds(rows, 3), GRID, {"tol": 1e-8})
+    found = choose_ordinary(rows, [folds(rows, 3)], GRID, {"tol": 1e-8})
     assert found.gamma == GRID[int(np.argmin(fitted))]
     once = judged(X, y, rows, counted, weight)
     assert np.argmin(once) != np.argmin(fitted)  # to count rows once would choose another

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -187,9 +188,10 @@ def test_a_client_that_loads_for_long_joins_when_it_is_ready() -> None:
     result = AgnosticStrategy(patience=patience, **STEPS).start(slow("query", 0.5), num_rounds=3)
     calm = AgnosticStrategy(**STEPS).start(grid_of("parts"), num_rounds=3)
     assert result.w.tobytes() == calm.w.tobytes()
-    members = Members(slow("query", 0.3), introduction=0.05)
+    grid = slow("query", math.inf)
+    members = Members(grid, introduction=0.05)
     assert len(members.look().members) == 5
-    time.sleep(0.35)
+    grid.due.clear()  # now its answer is there
     assert len(members.look().members) == 6  # nobody was asked again
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from anymix.errors import InputError
 from anymix.pytorch import AgnosticLoss, DomainBatches, Proportional, Weighted
 
 N, P, STEPS = 24, 3, 12
+PATIENCE = timedelta(minutes=30)  # on a busy machine a rank may start long after the other
 each = nn.CrossEntropyLoss(reduction="none")
 
 
@@ -124,9 +127,12 @@ def faulty_run(rank: int, fault: str) -> dict[str, Any]:
     return {"words": words, "stayed": stayed, "mixture": criterion.mixture}
 
 
-def main(folder: Path) -> None:
-    dist.init_process_group("gloo")
-    rank, world = dist.get_rank(), dist.get_world_size()
+def main(folder: Path) -> NoReturn:
+    """The ranks meet by a file, so that no port can be taken, and wait for one another."""
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store = dist.FileStore(str(folder / "store"), world)
+    store.set_timeout(PATIENCE)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=PATIENCE)
     found: dict[str, Any] = {
         "plain": plain_run(rank, world),
         "accumulated": accumulated_run(rank, world),
@@ -135,8 +141,30 @@ def main(folder: Path) -> None:
     }
     for fault in ("nan", "announced nan", "ids"):
         found[fault] = faulty_run(rank, fault)
-    torch.save(found, folder / f"rank{rank}.pt")
-    dist.destroy_process_group()
+    write(found, folder / f"rank{rank}.pt")
+    leave(store, rank, world)
+
+
+def write(found: dict[str, Any], path: Path) -> None:
+    """The file is there whole or not at all."""
+    with path.with_suffix(".part").open("wb") as file:
+        torch.save(found, file)
+        file.flush()
+        os.fsync(file.fileno())
+    path.with_suffix(".part").rename(path)
+
+
+def leave(store: dist.Store, rank: int, world: int) -> NoReturn:
+    """End once all ranks have written, without taking Python down.
+
+    DistributedDataParallel keeps Gloo's threads alive, also after destroy_process_group, and one
+    that still holds a tensor while Python ends aborts the process (pytorch#179291).
+    """
+    store.set(f"rank {rank} has written", "yes")
+    store.wait([f"rank {r} has written" for r in range(world)])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

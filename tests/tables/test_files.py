@@ -11,6 +11,7 @@ from anymix.tables import files as tables
 from anymix.tables import frames
 from anymix.tables.files import read_table
 from anymix.tables.frames import column
+from anymix.tables.reading import MISSING
 
 TEXT = """age,city,note,member
 31,Oslo,"said ""yes"", then left",True
@@ -75,7 +76,8 @@ def test_many_chunks_are_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             "number": np.where(r.random(100) < 0.2, np.nan, r.normal(size=100).round(3)),
             "whole": r.integers(-5, 5, 100),
             "level": r.choice(["b", "a", "c d"], 100),
-            "late string": ["1.50"] * 99 + ["none"],  # only the last chunk shows that it is one
+            "late string": ["1.50", "a"] * 49
+            + ["2", "none"],  # only the last chunk shows that it is one
             "late number": ["none"] + ["01"] * 99,  # all but the first look like numbers
             "late value": [None] * 60 + ["x"] * 40,
             "late": [np.nan] * 60 + [7.5] * 40,
@@ -122,7 +124,8 @@ BAD: dict[str, tuple[bytes, str]] = {
     "broken.csv.gz": (b"no gzip at all", "is a damaged gzip file"),
     "cut.csv.gz": (gzip.compress(b"a,b\n" + b"1,2\n" * 99999)[:150], "is a damaged gzip file"),
     "text.parquet": (b"a,b\n1,2\n", "is no Parquet file"),
-    "table.xlsx": (b"PK", "is of no known kind; files that end in .csv"),
+    "table.xlsx": (b"PK", "is no Excel file that can be read; save it anew"),
+    "table.ods": (b"PK", "is of no known kind; files that end in .csv"),
     "table": (b"a,b\n1,2\n", "is of no known kind"),
 }
 
@@ -260,10 +263,10 @@ def test_text_is_taken_as_written(tmp_path: Path) -> None:
 
 
 def test_none_is_a_word_and_the_signs_of_missing_are_those_documented(tmp_path: Path) -> None:
-    cells = ["None", "none", "Mild", "-", *tables.MISSING]
+    cells = ["None", "none", "Mild", "-", *MISSING]
     write(tmp_path / "t.csv", "x,y\n" + "".join(f"{cell},1\n" for cell in cells))
     found = read_table(tmp_path / "t.csv")["x"]
-    assert found.isna().tolist() == [False] * 4 + [True] * len(tables.MISSING)
+    assert found.isna().tolist() == [False] * 4 + [True] * len(MISSING)
     assert found.dropna().tolist() == cells[:4]
 
 

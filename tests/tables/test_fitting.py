@@ -152,7 +152,7 @@ def test_only_the_mixtures_asked_for_count() -> None:
 def test_notes_say_what_was_done() -> None:
     frame = shop(300)
     frame.loc[:4, "bought"] = None
-    frame.loc[7:9, "region"] = None
+    frame.loc[7:11, "region"] = None
     frame.loc[20:24, "age"] = np.nan
     frame.attrs["left_out"] = ["name"]
     found = fit_table(frame, "bought", ["region"], gamma=0.1, drop=["spent"], min_rows=10)

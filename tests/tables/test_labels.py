@@ -28,11 +28,19 @@ def test_a_domain_column_of_measurements_is_refused() -> None:
 
 
 def test_small_domains_are_put_together() -> None:
-    domains = np.array([1, 2, 3]), np.array([0, 0, 1, 2, 2])
-    (names, codes), merged = merge_small(domains, 2)
-    assert names[codes].tolist() == ["1", "1", "(other)", "3", "3"]
+    domains = np.array([1, 2, 3]), np.repeat([0, 1, 2], [6, 5, 7])
+    (names, codes), merged = merge_small(domains, 6)
+    assert names[codes].tolist() == ["1"] * 6 + ["(other)"] * 5 + ["3"] * 7
     assert merged == ["2"]
     assert merge_small(domains, 1) == (domains, [])
+
+
+def test_a_domain_too_small_to_judge_is_joined_by_the_next() -> None:
+    domains = np.array(["(missing)", "a", "b"]), np.repeat([0, 1, 2], [1, 40, 50])
+    (names, codes), merged = merge_small(domains, 30)
+    assert np.bincount(codes).tolist() == [41, 50]
+    assert names.tolist() == ["(other)", "b"]
+    assert merged == ["(missing)", "a"]
 
 
 @pytest.mark.parametrize(

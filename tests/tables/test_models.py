@@ -58,7 +58,7 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
     joblib.dump({"a": 1}, tmp_path / "dict.joblib")
     for name, message in (
         ("none.joblib", "is not there"),
-        ("text.joblib", "is no saved model"),
+        ("text.joblib", "is no model that anymix has saved"),
         ("dict.joblib", "holds a dict; give a model"),
     ):
         with pytest.raises(InputError, match=message) as caught:

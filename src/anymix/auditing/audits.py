@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.auditing.agnostic import agnostic_interval
-from anymix.auditing.domains import count, rows_by_domain
+from anymix.auditing.domains import rows_by_domain
 from anymix.auditing.findings import Audit
 from anymix.auditing.guarantees import Guarantee, bounded_losses, guaranteed, probability
 from anymix.auditing.measures import (
@@ -29,9 +29,12 @@ from anymix.auditing.measures import (
     limits,
     loss_measure,
 )
+from anymix.auditing.metrics import asked_measures, disparities
 from anymix.auditing.predictions import Predictions, read_predictions
+from anymix.auditing.resampling import Resampled
+from anymix.auditing.several import columns_of, n_rows, read_columns
 from anymix.auditing.titles import LOSS_TITLES
-from anymix.errors import InputError, finite_number
+from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_over
 
@@ -53,17 +56,20 @@ def audit(
     confidence: float = 0.95,
     loss_bound: float | None = None,
     guarantee: float | None = None,
+    metrics: Any = None,
+    sample_weight: ArrayLike | None = None,
 ) -> Audit:
     """max_{λ∈Λ} Σ_k λ_k L_k of a model's predictions, with all the domains' losses and metrics.
 
     Labels give the metric accuracy; probabilities accuracy, auc (two classes) and
     calibration_error (ten bins: of the second class, or of the most probable of K ≥ 3); values
-    mae and rmse. Data frames and series of pandas and polars, arrays and lists are read alike.
+    rmse and mae. Data frames and series of pandas and polars, arrays and lists are read alike.
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or None
-        Labels or numbers; None if y_pred holds the loss of each row.
+    y_true : array-like of shape (n,) or (n, q), frame, mapping or None
+        Labels or numbers; None if y_pred holds the loss of each row. Several columns: y_pred has
+        the same ones, and the loss of a row is the mean of its columns' losses.
     y_pred : array-like of shape (n,) or (n, K)
         What any model said: labels (n,), probabilities (n, K) or of the second class (n,), values
         (n,), or with y_true=None losses (n,), lower being better. Strings, booleans and whole
@@ -95,6 +101,12 @@ def audit(
     guarantee : float or None
         δ: `guarantees` then says what holds for every mixture in Λ at once with probability 1 − δ,
         see `bounds.held_out`. None is no such statement.
+    metrics : str, sequence of str, mapping or None
+        What else to measure: "rates" for selection, true and false positive rates (the second
+        class is the positive one) and their `disparities`; names of scikit-learn's scorers, as
+        "f1" or "r2"; or {"mine": function of (y_true, y_pred)}, both as they were given.
+    sample_weight : array-like of shape (n,) or None
+        What each row counts, ≥ 0: L_k = Σ w_i l_i / Σ w_i, and a domain's size in Λ is Σ w_i.
 
     Returns
     -------
@@ -107,6 +119,9 @@ def audit(
     (array([0. , 0.5]), 0.5, array([0., 1.]))
     >>> found.metrics["accuracy"], found.metric_intervals["accuracy"].round(2)
     (array([1. , 0.5]), array([[0.16, 1.  ], [0.01, 0.99]]))
+    >>> rates = audit([1, 0, 1, 0], [1, 1, 1, 0], ["a", "a", "b", "b"], metrics="rates")
+    >>> rates.metrics["selection_rate"], rates.disparities["demographic_parity_difference"].value
+    (array([1. , 0.5]), 0.5)
     >>> import anymix as ax
     >>> audit(None, [3.0, 1.0, 2.0], ["a", "b", "c"], mixtures=ax.Box([0, 0, 0], [0.5, 0.5, 0.5])
     ... ).agnostic_loss
@@ -114,14 +129,17 @@ def audit(
     """
     confidence, n = _level(confidence), _n_predicted(y_pred)
     parts, n_empty_cells = rows_by_domain(domains, sensitive_features, n)
+    w = None if sample_weight is None else _weights(sample_weight, n)
+    parts = _counted(parts, w)
     rows, sizes = list(parts.values()), np.array([len(part) for part in parts.values()])
-    target = target_over(mixtures, sizes)
+    target = target_over(mixtures, sizes if w is None else _masses(w, rows))
     pooled = np.unique(np.concatenate(rows))
-    read = read_predictions(y_true, y_pred, loss, classes, pooled)
-    said, losses, most = _within(read, pooled, loss_bound)
+    read = _read(y_true, y_pred, loss, classes, pooled, w)
+    read.measures.update(asked_measures(metrics, read, y_true, y_pred, w))
+    said, losses, most = _within(read, pooled, loss_bound, w)
     total = losses.of(pooled, confidence)
     domain_losses, intervals = _of_domains(losses, rows, confidence)
-    metrics = {name: _of_domains(m, rows, confidence) for name, m in said.measures.items()}
+    measured = {name: _of_domains(m, rows, confidence) for name, m in said.measures.items()}
     worst_interval, worst_kind = agnostic_interval(
         losses, rows, target, domain_losses, confidence, disjoint=sizes.sum() == len(pooled)
     )
@@ -134,8 +152,8 @@ def audit(
         domain_losses=domain_losses,
         intervals=intervals,
         row_losses=tuple(said.row_losses[part] for part in rows),
-        metrics={name: values for name, (values, _) in metrics.items()},
-        metric_intervals={name: ends for name, (_, ends) in metrics.items()},
+        metrics={name: values for name, (values, _) in measured.items()},
+        metric_intervals={name: ends for name, (_, ends) in measured.items()},
         pooled_loss=total.value,
         pooled_interval=total[1:],
         pooled_metrics={name: m.of(pooled, confidence).value for name, m in said.measures.items()},
@@ -147,12 +165,69 @@ def audit(
         n_empty_cells=n_empty_cells,
         n_outside=n - len(pooled),
         loss_bound=most,
-        guarantees=_guarantees(said, parts, target, guarantee, most),
+        guarantees=_guarantees(said, parts, target, guarantee, most, w),
+        disparities=disparities(said.measures, rows, confidence),
+        row_metrics=_row_metrics(said, rows),
+        row_weights=None if w is None else tuple(w[part] for part in rows),
+        replicates=_replicates(said, rows),
     )
 
 
+def _read(
+    y_true: Any, y_pred: Any, loss: Any, classes: Any, pooled: Rows, w: Array | None
+) -> Predictions:
+    """One column of predictions, or several."""
+    columns = None if y_true is None else columns_of("y_true", y_true)
+    if columns is None:
+        return read_predictions(y_true, y_pred, loss, classes, pooled, w)
+    if classes is not None:
+        found = "is given, but there are several columns of labels"
+        raise InputError("classes", found, "leave it out")
+    return read_columns(columns, y_pred, loss, pooled, w)
+
+
+def _weights(weights: Any, n: int) -> Array:
+    w = finite_vector("sample_weight", weights, n)
+    if w.min() < 0:
+        raise InputError("sample_weight", f"has {w.min():g}", "give numbers ≥ 0")
+    return w
+
+
+def _counted(parts: dict[Any, Rows], w: Array | None) -> dict[Any, Rows]:
+    """Rows that count at all; every domain must have some."""
+    if w is None:
+        return parts
+    counted = {name: part[w[part] > 0] for name, part in parts.items()}
+    empty = [name for name, part in counted.items() if not len(part)]
+    if empty:
+        found = f"is 0 for every row of {empty[0]!r}"
+        raise InputError("sample_weight", found, "leave that domain out")
+    return counted
+
+
+def _masses(w: Array, rows: list[Rows]) -> Array:
+    """The domains' sizes by weight, on the scale of rows."""
+    masses = np.array([w[part].sum() for part in rows])
+    return np.asarray(masses / masses.sum() * sum(map(len, rows)))
+
+
+def _row_metrics(said: Predictions, rows: list[Rows]) -> dict[str, tuple[Array, ...]]:
+    """Row by row, what the metrics that are means are the means of."""
+    found = dict(said.row_metrics)
+    for name, measure in said.measures.items():
+        if isinstance(measure, Share):
+            found[name] = measure.row_values()
+    return {name: tuple(values[part] for part in rows) for name, values in found.items()}
+
+
+def _replicates(said: Predictions, rows: list[Rows]) -> dict[str, Array]:
+    """Of metrics that are resampled, the numbers without each group of rows."""
+    resampled = {k: m for k, m in said.measures.items() if isinstance(m, Resampled)}
+    return {k: np.array([m.replicates(part) for part in rows]) for k, m in resampled.items()}
+
+
 def _within(
-    said: Predictions, pooled: Rows, loss_bound: float | None
+    said: Predictions, pooled: Rows, loss_bound: float | None, w: Array | None
 ) -> tuple[Predictions, KnownLoss | UnboundedLoss, float]:
     """The losses as predicted, as they are measured, and what none of them can be above."""
     most = limits(said.kind, said.loss)[1]
@@ -161,7 +236,7 @@ def _within(
         x, most, _ = bounded_losses(said, loss_bound, cut)
         said = said._replace(row_losses=x)
     known = None if loss_bound is None else most
-    return said, loss_measure(said.kind, said.loss, said.row_losses, pooled, known), most
+    return said, loss_measure(said.kind, said.loss, said.row_losses, pooled, known, w), most
 
 
 def _kinds(of_losses: str, of_worst: str, said: Predictions) -> dict[str, str]:
@@ -176,6 +251,7 @@ def _guarantees(
     target: MixtureSet,
     delta: float | None,
     most: float,
+    w: Array | None,
 ) -> dict[str, Guarantee]:
     """What can be promised of the loss, and of the accuracy by its errors."""
     if delta is None:
@@ -187,13 +263,13 @@ def _guarantees(
     if most == math.inf:
         unknown = f"is None, and the {title} has no largest value, without which none is guaranteed"
         raise InputError("loss_bound", unknown, "give the largest loss that a row can have")
-    found = {"loss": guaranteed(said.row_losses, parts, target, delta, most, title)}
+    found = {"loss": guaranteed(said.row_losses, parts, target, delta, most, title, weights=w)}
     accuracy = said.measures.get("accuracy")
     if isinstance(accuracy, Share):
         errors = (~accuracy.hits).astype(np.float64)
         same = said.loss == "zero_one"
         of_errors = (errors, parts, target, delta, 1.0, LOSS_TITLES["zero_one"])
-        found["accuracy"] = found["loss"] if same else guaranteed(*of_errors)
+        found["accuracy"] = found["loss"] if same else guaranteed(*of_errors, weights=w)
     return found
 
 
@@ -203,7 +279,7 @@ def _level(confidence: Any) -> float:
 
 
 def _n_predicted(y_pred: Any) -> int:
-    n = count(y_pred)
+    n = n_rows(y_pred)
     if n == 0:
         raise InputError("y_pred", "has no rows", "give a prediction for each row")
     return n

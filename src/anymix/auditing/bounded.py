@@ -9,7 +9,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.auditing.concentration import BET, LARGE_BET, betting_each, largest_share, upper
+from anymix.auditing.concentration import (
+    BET,
+    LARGE_BET,
+    betting_each,
+    binomial,
+    binomial_share,
+    largest_share,
+    upper,
+)
 from anymix.auditing.ways import choose_way, split, spread
 from anymix.mixtures import MixtureSet
 
@@ -94,14 +102,16 @@ class Bounded:
 
         `ends` are `lowest` and `highest` for the δ_k of `split`, if they are known already.
         """
-        way = choose_way(self.sizes, target, delta, disjoint=self._can_mix)
-        if way == "corners" and target.corners is not None:
-            return self._at_corners(target.corners, delta)
-        if way == "center":
-            return self._around_center(target, delta)
-        low, high = self.ends(target, delta) if ends is None else ends
-        mixture = target.maximize(high)
-        return Sides(float(target.maximize(low) @ low), float(mixture @ high), mixture, "union")
+        way = choose_way(
+            self.sizes, target, delta, disjoint=self._can_mix, spare=self._spare(target, delta)
+        )
+        if way == "union":
+            low, high = self.ends(target, delta) if ends is None else ends
+            return _worst_of(target, low, high)
+        share = self._spare(target, delta)
+        direct = self._at_corners if way == "corners" else self._around_center
+        found = direct(target, (1 - share) * delta)
+        return self._capped(found, target, share * delta) if share else found
 
     def ends(self, target: MixtureSet, delta: float) -> tuple[Array, Array]:
         """Lower and upper bounds of all domains at once, (p,) each."""
@@ -113,8 +123,32 @@ class Bounded:
         """Whether rows of several domains may be weighed against each other."""
         return self.disjoint and self.method in ("betting", "hoeffding")
 
-    def _at_corners(self, corners: Array, delta: float) -> Sides:
+    def _spare(self, target: MixtureSet, delta: float) -> float:
+        """The part of δ that is kept for `_capped`; none if Hoeffding's bound is asked for."""
+        return 0.0 if self.method == "hoeffding" else binomial_share(delta / target.n_domains)
+
+    def _capped(self, found: Sides, target: MixtureSet, delta: float) -> Sides:
+        """The better of what was found and the union of binomial bounds, which are at most M each.
+
+        A direct bound of Σ λ_k L_k knows nothing of M in a domain of few rows or large losses. With
+        δ/p for each, Hoeffding's bounds cut at M may be below it there; these are not above them.
+        """
+        tail = delta / target.n_domains
+        low, high = self.most - self._mirrored()._binomial(tail), self._binomial(tail)
+        other = _worst_of(target, low, high)
+        best = other if other.high < found.high else found
+        return best._replace(low=max(found.low, other.low))
+
+    def _binomial(self, tail: float) -> Array:
+        """Upper bounds of the domains' means by their sums alone, (p,)."""
+        rows = zip(self.parts, self.weights, strict=True)
+        alike = [(x, None if np.ptp(w) <= 1e-12 * w.max() else w) for x, w in rows]
+        return np.array([binomial(x, tail, self.most, w) for x, w in alike])
+
+    def _at_corners(self, target: MixtureSet, delta: float) -> Sides:
         """max_c u_c: a linear function of λ is largest at a corner."""
+        corners = target.corners
+        assert corners is not None  # or another way was chosen
         tail = delta / len(corners)
         high = np.array([self._mixed(c, tail) for c in corners])
         other = self._mirrored()
@@ -157,3 +191,9 @@ class Bounded:
     def _mirrored(self) -> Bounded:
         """The same of M − ℓ, whose upper bounds are the lower bounds of ℓ."""
         return replace(self, parts=tuple(self.most - x for x in self.parts))
+
+
+def _worst_of(target: MixtureSet, low: Array, high: Array) -> Sides:
+    """The worst mixture of bounds that hold for all domains at once."""
+    mixture = target.maximize(high)
+    return Sides(float(target.maximize(low) @ low), float(mixture @ high), mixture, "union")

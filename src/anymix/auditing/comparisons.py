@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
+from anymix.auditing.differences import Difference, difference_of, paired_metrics, rmse_difference
 from anymix.auditing.findings import Audit
-from anymix.auditing.intervals import bounded, mean, mixed
-from anymix.auditing.measures import limits
+from anymix.auditing.intervals import bounded, mixed
+from anymix.auditing.measures import limits, linearised
 from anymix.auditing.words import (
     few_rows,
     html_table,
     level,
+    metric_title,
     mixture_in_words,
     plain,
     rich_table,
@@ -72,7 +74,8 @@ class Comparison:
         A guarantee for log losses would have to allow for differences of ±36 that nobody has seen,
         and then thousands of rows tell little.
         """
-        return "guaranteed" if self.a.loss == self.b.loss == "zero_one" else "approximate"
+        shares = ("zero_one", "hamming")
+        return "guaranteed" if self.a.loss == self.b.loss in shares else "approximate"
 
     @property
     def difference_intervals(self) -> Array:
@@ -81,13 +84,33 @@ class Comparison:
         They are of the means of the differences row by row: what is easy or hard for both models
         cancels, so they are mostly narrower than those of the two losses.
         """
-        pairs = zip(self.a.row_losses, self.b.row_losses, strict=True)
-        rows = [b - a for a, b in pairs]
-        least, most = self._limits()
-        if self.difference_kind == "guaranteed":
-            return np.array([bounded(d, self.a.confidence, least, most)[1:] for d in rows])
-        unit = float(np.mean(np.abs(np.concatenate(rows))))
-        return np.array([mean(d, self.a.confidence, least, unit, most)[1:] for d in rows])
+        return self.difference_of("loss").intervals
+
+    def difference_of(self, measure: str) -> Difference:
+        """What b has more than a of a loss or a metric, domain by domain, paired row by row.
+
+        Means (the loss, accuracy, MAE, rates) have the interval of the mean of the rows'
+        differences; RMSE has that of its linearised rows; a metric of scikit-learn or of your own
+        has that of the differences when the same twentieth of the rows is left out for both.
+
+        Parameters
+        ----------
+        measure : str
+            "loss", or a metric of both audits.
+
+        Returns
+        -------
+        Difference
+
+        Examples
+        --------
+        >>> from anymix import audit
+        >>> y, d = [1, 0, 1, 1, 1, 0], ["x", "x", "x", "x", "y", "y"]
+        >>> pair = compare(audit(y, [1, 0, 1, 1, 0, 1], d), audit(y, [1, 1, 0, 0, 1, 0], d))
+        >>> pair.difference_of("accuracy").values
+        array([-0.75,  1.  ])
+        """
+        return difference_of(self.a, self.b, measure, self._limits())
 
     @property
     def worst_difference(self) -> tuple[float, float, float]:
@@ -97,17 +120,33 @@ class Comparison:
         serves worst. Below 0 they gain.
         """
         parts = [b - a for a, b in zip(self.a.row_losses, self.b.row_losses, strict=True)]
+        weights = self.a.row_weights or tuple(np.ones(len(x)) for x in parts)
         lam, confidence, (least, most) = self.a.worst_mixture, self.a.confidence, self._limits()
         if self.difference_kind == "guaranteed":
-            rows = np.concatenate(parts)
-            weights = np.concatenate(
-                [np.full(len(x), share / len(x)) for x, share in zip(parts, lam, strict=True)]
-            )
-            found = bounded(rows, confidence, least, most, weights)
+            shares = [share * w / w.sum() for w, share in zip(weights, lam, strict=True)]
+            rows = np.concatenate(parts), np.concatenate(shares)
+            found = bounded(rows[0], confidence, least, most, rows[1])
         else:
             unit = float(np.mean(np.abs(np.concatenate(parts))))
+            if self.a.row_weights is not None:
+                pairs = zip(parts, weights, strict=True)
+                parts, least, most = [linearised(x, w) for x, w in pairs], -math.inf, math.inf
             found = mixed(parts, lam, confidence, least, unit, most)
         return float(lam @ self.differences), float(found[1]), float(found[2])
+
+    @property
+    def told_difference(self) -> tuple[float, float, float]:
+        """`worst_difference` in the unit that people read: half squared errors as RMSE."""
+        if not self.is_rooted:
+            return self.worst_difference
+        value, low, high = rmse_difference(self.a, self.b, self.a.worst_mixture)
+        return value, low, high
+
+    @property
+    def is_rooted(self) -> bool:
+        """Whether losses are half squared errors of rows that are known, shown as RMSE."""
+        known = ("mae" in x.row_metrics for x in (self.a, self.b))
+        return self.a.is_rooted and self.b.is_rooted and all(known)
 
     @property
     def is_sure_gain(self) -> bool:
@@ -178,6 +217,10 @@ class Comparison:
                 str(name): [plain(end) for end in ends]
                 for name, ends in zip(self.domain_names, self.difference_intervals, strict=True)
             },
+            "metric_differences": {
+                name: self.difference_of(name).to_dict(self.domain_names)
+                for name in paired_metrics(self.a, self.b)
+            },
             "audits": {self.names[0]: self.a.to_dict(), self.names[1]: self.b.to_dict()},
         }
 
@@ -223,6 +266,7 @@ def compare(a: Audit, b: Audit, names: tuple[str, str] = ("a", "b")) -> Comparis
         "bounds of the losses": _bounds(a, b),
         "mixtures": (a.mixtures, b.mixtures),
         "confidences": (a.confidence, b.confidence),
+        "sums of weights": (a.masses.tolist(), b.masses.tolist()),
     }
     for what, (of_a, of_b) in pairs.items():
         if of_a != of_b:
@@ -247,19 +291,20 @@ def _check_names(names: Any) -> None:
 
 def _cells(pair: Comparison) -> tuple[list[str], list[list[str]]]:
     """Loss of both and their difference, then the first metric of both."""
-    a, b, metric = pair.a, pair.b, next(iter(pair.a.metrics), None)
+    a, b, metric = pair.a, pair.b, _first_metric(pair.a)
     first, second = pair.names
-    heads = ["domain", "rows", f"{a.loss_title} {first}", second, "difference"]
+    heads = ["domain", "rows", f"{a.unit_title} {first}", second, "difference"]
     losses = [
         *zip(pair.domain_names, a.domain_losses, b.domain_losses, strict=True),
         ("all rows", a.pooled_loss, b.pooled_loss),
         ("worst mixture", a.agnostic_loss, b.agnostic_loss),
     ]
-    rows = [[str(n), "", short(x), short(y), signed(y - x)] for n, x, y in losses]
+    told = [(n, a.in_unit(x), b.in_unit(y)) for n, x, y in losses]
+    rows = [[str(n), "", short(x), short(y), signed(y - x)] for n, x, y in told]
     for row, size in zip(rows, [*a.sizes, a.n_rows], strict=False):
         row[1] = f"{size:,}"
     if metric is not None:
-        heads += [f"{metric} {first}", second]
+        heads += [f"{metric_title(metric)} {first}", second]
         for audited in (a, b):
             values = [*audited.metrics[metric], audited.pooled_metrics[metric], math.nan]
             for row, value in zip(rows, values, strict=True):
@@ -267,15 +312,21 @@ def _cells(pair: Comparison) -> tuple[list[str], list[list[str]]]:
     return heads, rows
 
 
+def _first_metric(found: Audit) -> str | None:
+    """The metric that stands beside the loss; RMSE is the loss itself, as people read it."""
+    return next((m for m in found.metrics if not (m == "rmse" and found.is_rooted)), None)
+
+
 def _sentences(pair: Comparison) -> Iterator[str]:
     yield _gain_in_words(pair)
     yield _price_in_words(pair)
-    k = int(np.argmax(pair.differences))
-    if pair.differences[k] > 0:
+    values, ends, _, _ = pair.difference_of("rmse" if pair.is_rooted else "loss")
+    k = int(np.argmax(values))
+    if values[k] > 0:
         pays = str(pair.domain_names[k])
         yield (
-            f"The domain that pays most is {pays!r}: {short(pair.differences[k])} more "
-            f"({_kind(pair)} {span(pair.difference_intervals[k])})."
+            f"The domain that pays most is {pays!r}: {short(values[k])} more "
+            f"({_kind(pair)} {span(ends[k])})."
         )
     yield from few_rows(pair.domain_names, pair.a.sizes)
 
@@ -283,7 +334,7 @@ def _sentences(pair: Comparison) -> Iterator[str]:
 def _gain_in_words(pair: Comparison) -> str:
     """Who is served worst by a, and what b changes for them; first of all, whether that is sure."""
     a, b, (first, second) = pair.a, pair.b, pair.names
-    difference, low, high = pair.worst_difference
+    difference, low, high = pair.told_difference
     if not np.any([np.any(x != y) for x, y in zip(a.row_losses, b.row_losses, strict=True)]):
         return f"{second.capitalize()} loses just as much as {first} on every row."
     sure = "" if high < 0 or low > 0 else "No difference that is sure: "
@@ -291,9 +342,13 @@ def _gain_in_words(pair: Comparison) -> str:
     who = who if sure else who[0].upper() + who[1:]
     less = "less" if difference < 0 else "more"
     return (
-        f"{sure}{who}{short(abs(difference))} {less} {a.loss_title} ({_kind(pair)} of the "
+        f"{sure}{who}{short(abs(difference))} {less} {_title(pair)} ({_kind(pair)} of the "
         f"difference {span((low, high))}){_metric_in_words(pair)}."
     )
+
+
+def _title(pair: Comparison) -> str:
+    return pair.a.unit_title if pair.is_rooted else pair.a.loss_title
 
 
 def _kind(pair: Comparison) -> str:
@@ -310,11 +365,11 @@ def _where(a: Audit) -> str:
 
 def _metric_in_words(pair: Comparison) -> str:
     """', accuracy 0.72 instead of 0.70' in the worst domain, if that is one domain."""
-    k, metric = int(np.argmax(pair.a.worst_mixture)), next(iter(pair.a.metrics), None)
+    k, metric = int(np.argmax(pair.a.worst_mixture)), _first_metric(pair.a)
     if metric is None or pair.a.worst_mixture[k] <= 1 - 1e-9:
         return ""
     old, new = (float(audited.metrics[metric][k]) for audited in (pair.a, pair.b))
-    return f", and {metric} {short(new)} instead of {short(old)}"
+    return f", and {metric_title(metric)} {short(new)} instead of {short(old)}"
 
 
 def _price_in_words(pair: Comparison) -> str:
@@ -322,10 +377,12 @@ def _price_in_words(pair: Comparison) -> str:
     average, worst = (
         "more" if difference >= 0 else "less" for difference in (pair.price, -pair.gain)
     )
+    old, new = a.in_unit(a.pooled_loss), b.in_unit(b.pooled_loss)
+    gain = abs(a.in_unit(a.agnostic_loss) - b.in_unit(b.agnostic_loss))
     return (
-        f"On the rows as they are, the {a.loss_title} of {second} is {short(abs(pair.price))} "
-        f"{average} than that of {first} ({short(b.pooled_loss)} against "
-        f"{short(a.pooled_loss)}); on the worst mixture it is {short(abs(pair.gain))} {worst} "
+        f"On the rows as they are, the {a.unit_title} of {second} is {short(abs(new - old))} "
+        f"{average} than that of {first} ({short(new)} against "
+        f"{short(old)}); on the worst mixture it is {short(gain)} {worst} "
         f"({_worst_in_words(b, level(b.confidence, b.interval_kinds['agnostic_loss']) + ' ')}"
         f"against {_worst_in_words(a)})."
     )
@@ -334,6 +391,7 @@ def _price_in_words(pair: Comparison) -> str:
 def _worst_in_words(found: Audit, kind: str | None = None) -> str:
     """The worst mixture's loss, with its interval if that says something; kind: more follows."""
     told = found.tells(found.agnostic_loss, found.agnostic_interval, "agnostic_loss")
-    ends = f", {kind or ''}{span(found.agnostic_interval)}" if told else ""
+    shown = span(found.in_unit(end) for end in found.agnostic_interval)
+    ends = f", {kind or ''}{shown}" if told else ""
     follows = "" if kind is None else ", " if told else " "
-    return f"{short(found.agnostic_loss)}{ends}{follows}"
+    return f"{short(found.in_unit(found.agnostic_loss))}{ends}{follows}"

@@ -2,7 +2,8 @@
 
     [guaranteed] worst | average  <loss or metric>  < | <= | > | >=  <number>[%]
 
-"worst" is over the mixtures in Λ; of AUC and calibration error, which no mixture has, over domains.
+"worst" is over the mixtures in Λ. AUC and calibration error are no means over rows: of these it is
+the worst single domain that Λ has a share of, and the line that is printed says so.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ __all__ = ["Condition", "condition"]
 EXAMPLE = "write it as in 'worst accuracy < 0.7' or 'guaranteed worst log loss > 0.6'"
 COMPARED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 FORM = re.compile(
-    r"\s*(?P<sure>guaranteed\s+)?(?P<over>worst|average)\s+(?P<name>\S.*?)\s*"
+    r"\s*(?P<sure>guaranteed\s+)?(?P<over>worst|average)\s+(?P<name>[^\s<>=!][^<>=!]*?)\s*"
     r"(?P<sign><=|>=|<|>)\s*(?P<number>[-+.\deE]+)\s*(?P<percent>%?)\s*"
 )
 GOOD = {"accuracy", "auc"}  # the higher, the better
+ONE_BY_ONE = {"auc", "calibration_error"}  # no means over rows: mixtures have no say
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,9 @@ class Condition:
         if not COMPARED[self.sign](value, self.number):
             return None
         sure = "guaranteed " * self.is_guaranteed
-        said = f"{sure}{self.over} {self.name} is {short(value)}"
+        alone = self.over == "worst" and self.name.replace(" ", "_") in ONE_BY_ONE
+        of = " of a single domain" * alone
+        said = f"{sure}{self.over} {self.name}{of} is {short(value)}"
         return f"{said}, which is {self.sign} {self.number:.6g}"
 
     def _value(self, found: Audit) -> float:
@@ -87,7 +91,8 @@ class Condition:
         names |= {name.replace("_", " "): name for name in found.metrics}
         if self.name not in names:
             known = ", ".join(dict.fromkeys([found.loss_title, *list(names)[3:]]))
-            raise InputError("condition", f"is about {self.name!r}", f"here there are: {known}")
+            fix = f"here there are: {known}; as in 'worst {found.loss_title.lower()} > 0.5'"
+            raise InputError("condition", f"is about {self.name!r}", fix)
         name = names[self.name]
         if self.is_guaranteed:
             return self._guaranteed(found, name)
@@ -97,7 +102,10 @@ class Condition:
 
     def _guaranteed(self, found: Audit, name: str) -> float:
         if self.over == "average" or name not in ("loss", "accuracy"):
-            fix = "guaranteed are the worst loss and the worst accuracy; leave the word out"
+            fix = (
+                "guaranteed are the worst loss and the worst accuracy, as in 'guaranteed worst "
+                "accuracy < 0.7'; of others leave the word out"
+            )
             raise InputError("condition", f"is {self.text!r}", fix)
         if name not in found.guarantees:
             fix = "audit with guarantee=0.05"
@@ -139,14 +147,16 @@ def condition(text: str) -> Condition:
 
 
 def _worst(found: Audit, name: str) -> float:
-    """Of a metric: over mixtures where it is a mean, otherwise over the domains that have it."""
+    """Of a metric: over mixtures where it is a mean, else over the domains in Λ."""
     values = found.metrics[name]
     if name in ("accuracy", "mae"):
         side = -1.0 if name in GOOD else 1.0
         return float(found.mixtures.maximize(side * values) @ values)
     if name == "rmse":
         return math.sqrt(float(found.mixtures.maximize(values**2) @ values**2))
-    known = values[np.isfinite(values)]
+    shares = np.eye(len(values))
+    there = np.array([float(found.mixtures.maximize(e) @ e) > 1e-9 for e in shares])
+    known = values[np.isfinite(values) & there]
     if not known.size:
         return math.nan
     return float(known.min() if name in GOOD else known.max())

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from anymix.auditing.guarantees import Guarantee
+from anymix.auditing.intervals import Estimate
 from anymix.auditing.measures import limits
 from anymix.auditing.titles import LOSS_TITLES
 from anymix.auditing.words import (
     few_rows,
     html_table,
     level,
+    metric_title,
     mixture_in_words,
     narrow,
     plain,
@@ -87,6 +89,17 @@ class Audit:
         With `guarantee=δ`, what holds for every mixture at once with probability 1 − δ: for "loss",
         and for "accuracy" by the share of errors.
 
+    disparities : dict of str to Estimate
+        With metrics="rates": "demographic_parity_difference", "equal_opportunity_difference" and
+        "equalized_odds_difference", the largest differences between domains, as (value, low, high).
+    row_metrics : dict of str to tuple of ndarray
+        For metrics that are means, what they are the means of, row by row in each domain; NaN for
+        rows that do not count.
+    row_weights : tuple of ndarray or None
+        With `sample_weight`, what each row counts, domain by domain.
+    replicates : dict of str to ndarray of shape (p, 20)
+        Of metrics without a formula for their interval, the numbers without a twentieth of rows.
+
     Examples
     --------
     >>> from anymix import audit
@@ -117,6 +130,17 @@ class Audit:
     n_outside: int
     loss_bound: float = math.inf
     guarantees: dict[str, Guarantee] = field(default_factory=dict)
+    disparities: dict[str, Estimate] = field(default_factory=dict)
+    row_metrics: dict[str, tuple[Array, ...]] = field(default_factory=dict)
+    row_weights: tuple[Array, ...] | None = None
+    replicates: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def masses(self) -> Array:
+        """What each domain counts in all: its rows, or the sum of their weights, (p,)."""
+        if self.row_weights is None:
+            return np.asarray(self.sizes, dtype=np.float64)
+        return np.array([w.sum() for w in self.row_weights])
 
     @property
     def agnostic_loss(self) -> float:
@@ -127,6 +151,40 @@ class Audit:
     def loss_title(self) -> str:
         """The loss's name, for people."""
         return LOSS_TITLES.get(self.loss, self.loss)
+
+    @property
+    def is_rooted(self) -> bool:
+        """Whether the loss is half a square of errors, which people read as RMSE = √(2 L)."""
+        return self.kind == "values" and self.loss == "squared"
+
+    @property
+    def unit_title(self) -> str:
+        """The name of the loss in the unit that people read: RMSE for half squared errors."""
+        return "RMSE" if self.is_rooted else self.loss_title
+
+    def in_unit(self, loss: Any) -> Any:
+        """Losses in the unit that people read: half squared errors in the target's, √(2 L).
+
+        Parameters
+        ----------
+        loss : float or array-like
+            Losses, or ends of their intervals.
+
+        Returns
+        -------
+        float or ndarray
+
+        Examples
+        --------
+        >>> from anymix import audit
+        >>> found = audit([1.5, 2.0], [1.0, 2.5])
+        >>> found.pooled_loss, found.in_unit(found.pooled_loss), found.unit_title
+        (0.125, 0.5, 'RMSE')
+        """
+        if not self.is_rooted:
+            return loss
+        root = np.sqrt(2 * np.maximum(np.asarray(loss, dtype=np.float64), 0.0))
+        return float(root) if root.ndim == 0 else root
 
     def tells(self, value: float, ends: Iterable[float], name: str = "loss") -> bool:
         """Whether an interval says something; a guaranteed one may be too wide for that.
@@ -201,6 +259,8 @@ class Audit:
             "n_outside": self.n_outside,
             "loss_bound": plain(self.loss_bound),
             "guarantees": {name: g.to_dict() for name, g in self.guarantees.items()},
+            "disparities": {name: [plain(x) for x in d] for name, d in self.disparities.items()},
+            "weighted": self.row_weights is not None,
             "domains": [
                 {"domain": str(name)} | {title: plain(v[k]) for title, v in _columns(self)}
                 for k, name in enumerate(self.domain_names)
@@ -229,16 +289,16 @@ def _columns(found: Audit) -> Iterator[tuple[str, NDArray[Any]]]:
 
 def _cells(found: Audit) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of the table for people: domains, then all rows, then the worst."""
-    names = list(found.metrics)
+    names = [name for name in found.metrics if not (name == "rmse" and found.is_rooted)]
     kinds = [found.interval_kinds[name] for name in ("loss", "pooled_loss", "agnostic_loss")]
     title = level(found.confidence, max(kinds, key=SURENESS.index))
-    heads = ["domain", "rows", found.loss_title, title]
-    heads += [*(name.replace("_", " ") for name in names), "worst mixture"]
+    heads = ["domain", "rows", found.unit_title, title]
+    heads += [*map(metric_title, names), "worst mixture"]
     rows = [
         [
             str(name),
             f"{found.sizes[k]:,}",
-            short(found.domain_losses[k]),
+            short(found.in_unit(found.domain_losses[k])),
             _interval(found, found.domain_losses[k], found.intervals[k]),
             *(short(found.metrics[m][k]) for m in names),
             f"{found.worst_mixture[k]:.1%}",
@@ -249,30 +309,32 @@ def _cells(found: Audit) -> tuple[list[str], list[list[str]]]:
     blank = [""] * len(names)
     pooled_ends = _interval(found, found.pooled_loss, found.pooled_interval, "pooled_loss")
     worst_ends = _interval(found, found.agnostic_loss, found.agnostic_interval, "agnostic_loss")
-    all_rows = [short(found.pooled_loss), pooled_ends, *pooled, ""]
-    worst = [short(found.agnostic_loss), worst_ends, *blank, ""]
+    all_rows = [short(found.in_unit(found.pooled_loss)), pooled_ends, *pooled, ""]
+    worst = [short(found.in_unit(found.agnostic_loss)), worst_ends, *blank, ""]
     rows += [["all rows", f"{found.n_rows:,}", *all_rows], ["worst mixture", "", *worst]]
     return heads, rows
 
 
 def _interval(found: Audit, value: float, ends: Iterable[float], name: str = "loss") -> str:
     """An interval in the table, if it says something."""
-    return narrow(ends) if found.tells(value, ends, name) else "too wide"
+    if not found.tells(value, ends, name):
+        return "too wide"
+    return narrow(found.in_unit(end) for end in ends)
 
 
 def _sentences(found: Audit) -> Iterator[str]:
     p = len(found.sizes)
     once = found.interval_kinds["pooled_loss"] != "guaranteed"  # others are short enough to repeat
-    losses, names = found.domain_losses, [str(name) for name in found.domain_names]
+    losses, names = found.in_unit(found.domain_losses), [str(name) for name in found.domain_names]
     yield (
-        f"{found.n_rows:,} rows in {p} domain{'s' * (p > 1)}: the {found.loss_title} is "
-        f"{short(found.pooled_loss)} on the rows as they are"
+        f"{found.n_rows:,} rows in {p} domain{'s' * (p > 1)}: the {found.unit_title} is "
+        f"{short(found.in_unit(found.pooled_loss))} on the rows as they are"
         f"{_told(found, 'pooled_loss') if once or p == 1 else ''}."
     )
     if p > 1:
         worst, best = int(np.argmax(losses)), int(np.argmin(losses))
         yield (
-            f"On the worst mixture it is {short(found.agnostic_loss)}"
+            f"On the worst mixture it is {short(found.in_unit(found.agnostic_loss))}"
             f"{_told(found, 'agnostic_loss')}, "
             f"reached at {mixture_in_words(found.worst_mixture, names)}."
         )
@@ -282,6 +344,11 @@ def _sentences(found: Audit) -> Iterator[str]:
         )
     if found.loss == "log" and found.loss_bound < limits(found.kind, "log")[1]:
         yield f"Log losses above {found.loss_bound:.4g} count as {found.loss_bound:.4g}."
+    for name, (value, low, high) in found.disparities.items():
+        yield (
+            f"{metric_title(name).capitalize()}: {short(value)} "
+            f"({level(found.confidence, 'guaranteed')} {span((low, high))})."
+        )
     if "loss" in found.guarantees:
         yield _promise(found, found.guarantees["loss"])
     yield from few_rows(names, found.sizes)
@@ -301,7 +368,8 @@ def _told(found: Audit, name: str) -> str:
     value, ends = of[name]
     if not found.tells(value, ends, name):
         return " (too few rows for an interval that says something)"
-    return f" ({level(found.confidence, found.interval_kinds[name])} {span(ends)})"
+    shown = span(found.in_unit(end) for end in ends)
+    return f" ({level(found.confidence, found.interval_kinds[name])} {shown})"
 
 
 def _promise(found: Audit, promise: Guarantee) -> str:

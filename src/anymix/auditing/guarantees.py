@@ -8,6 +8,7 @@ No assumption but this: the rows of a domain are independent draws, and no train
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ Rows = NDArray[np.intp]
 
 __all__ = ["Guarantee", "guaranteed", "held_out", "probability"]
 
+GO_TOGETHER = 4.0  # standard errors of a correlation that chance hardly makes
 WAYS = {
     "union": "all domains are bounded at once",
     "corners": "every corner of Λ is bounded at once",
@@ -180,14 +182,17 @@ def held_out(
         M > 0, what no loss can be above. None is 1, or for probabilities the largest log loss
         of a probability cut at 2e-16, 36.04.
     method : {"betting", "bernstein", "hoeffding", "clopper_pearson"}
-        How the mean of a domain is bounded. "betting" is never wider than "hoeffding" at δ/p for
-        every domain, for δ/p ≤ 0.2, and exact (Clopper-Pearson) where losses are errors.
+        How the mean of a domain is bounded. "betting" is exact (Clopper-Pearson) where losses are
+        errors, and its `value` is never above Hoeffding's bounds at δ/p for each domain, cut at M,
+        for δ/p ≤ 0.2. This is for rows of equal weight, and M that is given, cut or 1: log losses
+        that are not cut, and unequal weights, may be up to a tenth wider where they spread most.
     clip : float or None
         Losses above it count as it; the bound is then of the loss so cut, and says so.
     weights : array-like of shape (n,) or None
         What each row counts in its domains, ≥ 0; None is the same for all. They are taken as fixed:
         the promise is about rows whose weights say nothing of their losses. Weights that go with
-        the loss (of a survey, say, or by importance) can make it fail.
+        the loss (of a survey, say, or by importance) can make it fail; where they visibly do, a
+        UserWarning says so.
     loss : str or None
         The name of the loss, as `audit` takes it.
     classes : array-like of shape (K,) or None
@@ -221,6 +226,8 @@ def held_out(
     said = _read(y_true, y_pred, loss, classes, pooled)
     x, most, title = bounded_losses(said, loss_bound, clip)
     target = target_over(mixtures, np.array([len(rows) for rows in parts.values()]))
+    if weights is not None:
+        _warn_of_weights(x, _weights(weights, len(x), parts), parts)
     return guaranteed(x, parts, target, delta, most, title, method, weights)
 
 
@@ -359,3 +366,16 @@ def _weights(weights: ArrayLike | None, n: int, parts: dict[Any, Rows]) -> Array
         found = f"has the entry {w.min():.4g}" if w.min() < 0 else f"is 0 in all of {lacking[0]!r}"
         raise InputError("weights", found, "give numbers ≥ 0, some of each domain > 0")
     return w
+
+
+def _warn_of_weights(x: Array, w: Array, parts: dict[Any, Rows]) -> None:
+    """Say so where weights and losses of a domain's rows visibly go together."""
+    for name, rows in parts.items():
+        a, b = x[rows] - x[rows].mean(), w[rows] - w[rows].mean()
+        scale = math.sqrt(float((a @ a) * (b @ b)))
+        r = float(a @ b) / scale if len(rows) >= 10 and scale > 0 else 0.0
+        if abs(r) * math.sqrt(len(rows)) > GO_TOGETHER:
+            found = f"in {name!r} the weights go with the losses (correlation {r:.2f})"
+            fix = "the promise may fail; bound loss times weight, or leave the weights out"
+            warnings.warn(f"{found}: {fix}", UserWarning, stacklevel=3)
+            return

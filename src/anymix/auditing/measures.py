@@ -31,6 +31,7 @@ __all__ = [
     "Share",
     "UnboundedLoss",
     "limits",
+    "linearised",
     "loss_measure",
 ]
 
@@ -71,15 +72,49 @@ def limits(kind: str, loss: str) -> tuple[float, float]:
     >>> limits("labels", "zero_one"), limits("values", "squared"), limits("losses", "mine")
     ((0.0, 1.0), (0.0, inf), (-inf, inf))
     """
-    if loss == "zero_one":
+    if loss in ("zero_one", "hamming"):
         return 0.0, 1.0
     if kind == "losses":
         return -math.inf, math.inf
     return 0.0, -math.log(FLOOR) if loss == "log" else math.inf
 
 
+def linearised(x: Array, weights: Array | None) -> Array:
+    """z_i = L + v_i (x_i − L), L = Σ w_i x_i / Σ w_i and v = n w / Σ w: rows whose plain mean is L.
+
+    The spread of z is that of a weighted mean whose weights were drawn with the rows, so an
+    approximate interval of the mean of z is one of L.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n,)
+        The numbers.
+    weights : ndarray of shape (n,) or None
+        w > 0; None is the same for all, and then z is x.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> linearised(np.array([1.0, 5.0]), np.array([3.0, 1.0]))
+    array([0.5, 3.5])
+    """
+    if weights is None or not len(x):
+        return x
+    v = weights / weights.mean()
+    L = float(v @ x) / len(x)
+    return np.asarray(L + v * (x - L))
+
+
 def loss_measure(
-    kind: str, loss: str, losses: Array, pooled: Rows, loss_bound: float | None = None
+    kind: str,
+    loss: str,
+    losses: Array,
+    pooled: Rows,
+    loss_bound: float | None = None,
+    weights: Array | None = None,
 ) -> KnownLoss | UnboundedLoss:
     """The mean loss of some rows.
 
@@ -95,6 +130,8 @@ def loss_measure(
         All rows that count at all.
     loss_bound : float or None
         What no loss is above, if somebody knows that; none is below 0 then.
+    weights : ndarray of shape (n,) or None
+        What each row counts, > 0; None is the same for all.
 
     Returns
     -------
@@ -108,10 +145,10 @@ def loss_measure(
     """
     least, most = limits(kind, loss) if loss_bound is None else (0.0, loss_bound)
     if most < math.inf:
-        return KnownLoss(losses, most, are_errors=loss == "zero_one")
+        return KnownLoss(losses, most, loss == "zero_one" and weights is None, weights)
     known = losses[pooled]
     smallest = least if least > -math.inf else float(known.min())
-    return UnboundedLoss(losses, least, smallest, float(np.mean(np.abs(known))))
+    return UnboundedLoss(losses, least, smallest, float(np.mean(np.abs(known))), weights)
 
 
 class _OneByOne:
@@ -124,14 +161,34 @@ class _OneByOne:
 
 @dataclass(frozen=True, eq=False)
 class Share(_OneByOne):
-    """The share of rows in which something is true."""
+    """The share of rows in which something is true, among all rows or some of them.
+
+    Weighted rows have the guaranteed interval of a mean between 0 and 1 instead of the exact one.
+    """
 
     hits: NDArray[np.bool_]  # (n,)
-    kind = "exact"
+    among: NDArray[np.bool_] | None = None  # (n,): the rows that count; None is all
+    weights: Array | None = None  # (n,)
+
+    @property
+    def kind(self) -> str:
+        """ "exact", or "guaranteed" with weights."""
+        return "exact" if self.weights is None else "guaranteed"
+
+    def row_values(self) -> Array:
+        """1 where it is true, 0 where not, NaN for rows that do not count, (n,)."""
+        values = self.hits.astype(np.float64)
+        return values if self.among is None else np.where(self.among, values, np.nan)
 
     def of(self, rows: Rows, confidence: float) -> Estimate:
-        """The share of these rows, with its interval."""
-        return intervals.share(self.hits[rows], confidence)
+        """The share of these rows, with its interval; NaN if none of them counts."""
+        rows = rows if self.among is None else rows[self.among[rows]]
+        if not len(rows):
+            return Estimate(math.nan, math.nan, math.nan)
+        if self.weights is None:
+            return intervals.share(self.hits[rows], confidence)
+        w, x = self.weights[rows], self.hits[rows].astype(np.float64)
+        return intervals.bounded(x, confidence, 0.0, 1.0, w / w.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +228,7 @@ class KnownLoss:
     losses: Array  # (n,)
     most: float
     are_errors: bool
+    weights: Array | None = None  # (n,)
 
     @property
     def kind(self) -> str:
@@ -186,14 +244,23 @@ class KnownLoss:
         if self.are_errors:
             return [intervals.share(self.losses[rows] == 1, confidence) for rows in parts]
         losses = [self.losses[rows] for rows in parts]
-        return intervals.bounded_each(losses, confidence, 0.0, self.most)
+        if self.weights is None:
+            return intervals.bounded_each(losses, confidence, 0.0, self.most)
+        pairs = zip(losses, self._shares(parts), strict=True)
+        return [intervals.bounded(x, confidence, 0.0, self.most, w) for x, w in pairs]
 
     def in_domains(self, parts: list[Rows], *, disjoint: bool) -> Bounded:
         """The losses of each domain, of which bounds for all mixtures are known."""
         losses = tuple(self.losses[rows] for rows in parts)
-        weights = tuple(np.full(len(rows), 1 / len(rows)) for rows in parts)
         far = self.most >= -math.log(FLOOR)  # the limit of log losses, if no other was given
-        return Bounded(losses, weights, self.most, "betting", self.are_errors, disjoint, far)
+        shares = self._shares(parts)
+        return Bounded(losses, shares, self.most, "betting", self.are_errors, disjoint, far)
+
+    def _shares(self, parts: list[Rows]) -> tuple[Array, ...]:
+        """What each row counts in its domain; they add up to 1."""
+        if self.weights is None:
+            return tuple(np.full(len(rows), 1 / len(rows)) for rows in parts)
+        return tuple(self.weights[rows] / self.weights[rows].sum() for rows in parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,20 +271,28 @@ class UnboundedLoss(_OneByOne):
     least: float
     smallest: float  # the least loss that there can be, or else that was seen
     unit: float  # the size that a loss usually has
+    weights: Array | None = None  # (n,)
     kind = "approximate"
+
+    def values(self, rows: Rows) -> Array:
+        """The losses of these rows, `linearised` if rows have weights."""
+        return linearised(self.losses[rows], None if self.weights is None else self.weights[rows])
 
     def of(self, rows: Rows, confidence: float) -> Estimate:
         """The mean of these rows, with its interval."""
-        return intervals.mean(self.losses[rows], confidence, self.least, self.unit)
+        return self.mixed([rows], np.ones(1), confidence)
 
     def mixed(self, parts: list[Rows], mixture: Array, confidence: float) -> Estimate:
         """Σ λ_k L_k for a mixture λ of domains without common rows."""
-        losses = [self.losses[rows] for rows in parts]
-        return intervals.mixed(losses, mixture, confidence, self.least, self.unit)
+        losses = [self.values(rows) for rows in parts]
+        if self.weights is None:
+            return intervals.mixed(losses, mixture, confidence, self.least, self.unit)
+        found = intervals.mixed(losses, mixture, confidence, unit=self.unit)  # z may be below least
+        return found._replace(low=max(self.least, found.low))
 
     def distance(self, parts: list[Rows], c: Array, confidence: float) -> float:
         """An upper bound of √(Σ c_k (L̂_k − L_k)²), how far all estimates are off."""
-        return intervals.distance([self.losses[rows] for rows in parts], c, confidence)
+        return intervals.distance([self.values(rows) for rows in parts], c, confidence)
 
     def ends(self, parts: list[Rows], confidence: float) -> Array:
         """Intervals for the maximum over many domains, (p, 2): one too high an end spoils that.
@@ -227,7 +302,9 @@ class UnboundedLoss(_OneByOne):
         return np.array([self._careful(rows, confidence) for rows in parts])
 
     def _careful(self, rows: Rows, confidence: float) -> tuple[float, float]:
-        found = self.of(rows, confidence)
-        above = self.losses[rows] - self.smallest
+        found, w = self.of(rows, confidence), 1.0
+        if self.weights is not None:
+            w = self.weights[rows] / self.weights[rows].mean()
+        above = w * (self.losses[rows] - self.smallest)
         careful = self.smallest + lowest_mean(above, (1 - confidence) / 2)
         return min(found.low, careful), found.high

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,18 +19,27 @@ from numpy.typing import ArrayLike, NDArray
 
 from anymix.auditing.domains import check_count, count
 from anymix.auditing.measures import FLOOR, Measure, RootMeanSquare, Score, Share, loss_measure
-from anymix.auditing.scores import auc, calibration
+from anymix.auditing.scores import auc, calibration, weighted_scores
 from anymix.errors import InputError
 from anymix.problem.arrays import encode, numbers
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-__all__ = ["Predictions", "read_predictions"]
+__all__ = ["Answers", "Predictions", "read_predictions"]
 
 ROUNDING = 1e-6  # probabilities of a float32 softmax may be this much below 0 or above 1
 KINDS = {"zero_one": "labels", "log": "probabilities", "squared": "values", "absolute": "values"}
 WORDS = "OUST"  # NumPy's kinds of columns with words
+
+
+class Answers(NamedTuple):
+    """What is true and what was said of each row, as numbers that any metric can take."""
+
+    y: Array | NDArray[np.intp]  # (n,): places of the classes, or values
+    said: Array | NDArray[np.intp]  # (n,): the same, as predicted
+    P: Array | None = None  # (n, K): probabilities
+    K: int = 0  # classes; 0 for values
 
 
 class Predictions(NamedTuple):
@@ -38,10 +49,17 @@ class Predictions(NamedTuple):
     loss: str  # its name
     row_losses: Array  # (n,)
     measures: dict[str, Measure]  # what there is to measure besides the loss
+    answers: Answers | None = None  # None for losses
+    row_metrics: Mapping[str, Array] = MappingProxyType({})  # (n,) each: means of rows, as MAE
 
 
 def read_predictions(
-    y_true: Any, y_pred: Any, loss: str | None, classes: ArrayLike | None, pooled: Rows
+    y_true: Any,
+    y_pred: Any,
+    loss: str | None,
+    classes: ArrayLike | None,
+    pooled: Rows,
+    weights: Array | None = None,
 ) -> Predictions:
     """What y_pred is, its loss row by row, and what else to measure.
 
@@ -57,6 +75,8 @@ def read_predictions(
         The classes in the order of the columns of y_pred.
     pooled : ndarray of int
         All rows that count at all.
+    weights : ndarray of shape (n,) or None
+        What each row counts; None is the same for all.
 
     Returns
     -------
@@ -82,10 +102,10 @@ def read_predictions(
     kind = _kind(y_true, y_pred, loss)
     loss = loss or next(name for name, of in KINDS.items() if of == kind)
     if kind == "labels":
-        return Predictions(kind, loss, *_of_labels(y_true, y_pred, classes, n))
+        return _of_labels(y_true, y_pred, classes, n, weights)
     if kind == "values":
-        return Predictions(kind, loss, *_of_values(y_true, y_pred, loss, n, pooled))
-    return Predictions(kind, loss, *_of_probabilities(y_true, y_pred, loss, classes))
+        return _of_values(y_true, y_pred, loss, n, pooled, weights)
+    return _of_probabilities(y_true, y_pred, loss, classes, weights)
 
 
 def _given_losses(y_pred: Any, loss: str | None, n: int) -> Predictions:
@@ -150,8 +170,8 @@ def _fractions(name: str, values: Any) -> Array | None:
 
 
 def _of_labels(
-    y_true: Any, y_pred: Any, classes: ArrayLike | None, n: int
-) -> tuple[Array, dict[str, Measure]]:
+    y_true: Any, y_pred: Any, classes: ArrayLike | None, n: int, weights: Array | None
+) -> Predictions:
     (names, truth), (said, pred) = encode("y_true", y_true, n), encode("y_pred", y_pred, n)
     if (names.dtype.kind in WORDS) != (said.dtype.kind in WORDS):
         found = f"has labels such as {said.tolist()[0]!r}, the truth such as {names.tolist()[0]!r}"
@@ -160,21 +180,28 @@ def _of_labels(
     if len(known) > 1 and not set(said.tolist()) & set(known):
         found = f"has the labels {said.tolist()[:10]}, none of which is a true one ({known[:10]})"
         raise InputError("y_pred", found, "give both in the same form, or name all classes")
-    hits = names[truth] == said[pred]
-    return np.where(hits, 0.0, 1.0), {"accuracy": Share(hits)}
+    hits = Share(names[truth] == said[pred], None, weights)
+    place = {name: k for k, name in enumerate(known)}
+    for name in [*names.tolist(), *said.tolist()]:  # what was only said comes last
+        place.setdefault(name, len(place))
+    y, z = (np.array([place[v] for v in of.tolist()]) for of in (names, said))
+    answers = Answers(y[truth], z[pred], None, len(place))
+    losses, rows = np.where(hits.hits, 0.0, 1.0), {"accuracy": hits.row_values()}
+    return Predictions("labels", "zero_one", losses, {"accuracy": hits}, answers, rows)
 
 
 # Probabilities ----------------------------------------------------------------------------------
 
 
 def _of_probabilities(
-    y_true: Any, y_pred: Any, loss: str, classes: ArrayLike | None
-) -> tuple[Array, dict[str, Measure]]:
+    y_true: Any, y_pred: Any, loss: str, classes: ArrayLike | None, weights: Array | None
+) -> Predictions:
     P = _probabilities(y_pred)  # (n, K)
     n, K = P.shape
     y = _codes(y_true, n, K, classes)
     likely = np.argmax(P, axis=1)
-    measures: dict[str, Measure] = {"accuracy": Share(likely == y)}
+    hits = Share(likely == y, None, weights)
+    measures: dict[str, Measure] = {"accuracy": hits}
     losses = np.where(likely == y, 0.0, 1.0)
     if loss == "log":
         losses = 0.0 - np.log(np.maximum(P[np.arange(n), y], FLOOR))  # not -0.0
@@ -182,7 +209,10 @@ def _of_probabilities(
     if K == 2:
         measures["auc"] = Score(auc, q, happened)
     measures["calibration_error"] = Score(calibration, q, happened)
-    return losses, measures
+    if weights is not None:
+        measures |= weighted_scores(q, happened, weights, K)
+    answers, rows = Answers(y, likely, P, K), {"accuracy": hits.row_values()}
+    return Predictions("probabilities", loss, losses, measures, answers, rows)
 
 
 def _probabilities(y_pred: Any) -> Array:
@@ -233,15 +263,18 @@ def _counted_from_0(names: NDArray[Any], K: int) -> bool:
 
 
 def _of_values(
-    y_true: Any, y_pred: Any, loss: str, n: int, pooled: Rows
-) -> tuple[Array, dict[str, Measure]]:
-    error = numbers("y_pred", y_pred, n) - numbers("y_true", y_true, n)
+    y_true: Any, y_pred: Any, loss: str, n: int, pooled: Rows, weights: Array | None
+) -> Predictions:
+    y, said = numbers("y_true", y_true, n), numbers("y_pred", y_pred, n)
+    error = said - y
     if np.abs(error).max() > 1e150:
         found = f"differs from what is true by up to {np.abs(error).max():.0e}, whose square is no"
         raise InputError("y_pred", f"{found} number", "divide both by it")
     absolute, half_squares = np.abs(error), error**2 / 2
+    squares = loss_measure("values", "squared", half_squares, pooled, None, weights)
     measures: dict[str, Measure] = {
-        "mae": loss_measure("values", "absolute", absolute, pooled),
-        "rmse": RootMeanSquare(loss_measure("values", "squared", half_squares, pooled)),
+        "rmse": RootMeanSquare(squares),
+        "mae": loss_measure("values", "absolute", absolute, pooled, None, weights),
     }
-    return absolute if loss == "absolute" else half_squares, measures
+    losses = absolute if loss == "absolute" else half_squares
+    return Predictions("values", loss, losses, measures, Answers(y, said), {"mae": absolute})

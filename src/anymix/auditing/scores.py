@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtri, stdtrit
 
 from anymix.auditing.intervals import Estimate, share
+from anymix.auditing.resampling import Resampled
 from anymix.auditing.roots import crossing
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
 
-__all__ = ["auc", "calibration"]
+__all__ = ["auc", "calibration", "weighted_scores"]
 
 _NORMAL = np.abs(np.random.default_rng(0).normal(size=(4000, 10)))
 
@@ -156,3 +158,50 @@ def _quantile(x: Array, level: float) -> float:
     t = place - k
     a, b = np.partition(x, (k, k + 1))[k : k + 2].tolist()
     return float(b - (b - a) * (1 - t) if t >= 0.5 else a + (b - a) * t)  # no end is missed
+
+
+def weighted_scores(
+    q: Array, happened: NDArray[np.bool_], weights: Array, K: int
+) -> dict[str, Resampled]:
+    """AUC (of two classes) and calibration error of rows that count differently.
+
+    A = Σ w⁺ w⁻ (1{q⁺ > q⁻} + ½ 1{q⁺ = q⁻}) / (Σ w⁺ Σ w⁻); of a bin, Σ w (1{happened} − q) / Σ w.
+
+    Parameters
+    ----------
+    q : ndarray of shape (n,)
+        What was said of each row.
+    happened : ndarray of bool, shape (n,)
+        Whether it happened.
+    weights : ndarray of shape (n,)
+        What each row counts.
+    K : int
+        The number of classes.
+
+    Returns
+    -------
+    dict of str to Resampled
+
+    Examples
+    --------
+    >>> q, happened = np.array([0.9, 0.6, 0.4]), np.array([True, False, True])
+    >>> found = weighted_scores(q, happened, np.array([3.0, 1.0, 1.0]), 2)
+    >>> found["auc"].metric(np.arange(3))
+    0.75
+    """
+
+    def area(rows: Rows) -> float:
+        _, code = np.unique(q[rows], return_inverse=True)
+        w, true = weights[rows], happened[rows]
+        P, N = (np.bincount(code, w * part, minlength=code.max() + 1) for part in (true, ~true))
+        if min(P.sum(), N.sum()) == 0:
+            return math.nan
+        return float(P @ (np.cumsum(N) - N / 2)) / float(P.sum() * N.sum())
+
+    def error(rows: Rows) -> float:
+        bins = np.minimum((10 * q[rows]).astype(np.intp), 9)
+        gaps = np.bincount(bins, weights[rows] * (happened[rows] - q[rows]), minlength=10)
+        return float(np.abs(gaps).sum() / weights[rows].sum())
+
+    scores = {"calibration_error": Resampled(error)}
+    return {"auc": Resampled(area)} | scores if K == 2 else scores

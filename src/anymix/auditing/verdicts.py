@@ -44,6 +44,8 @@ def verdict(
         return useless
     if asked is not None:
         return _as_asked(pair, asked)
+    if kept and _is_worse_for_everybody(pair):
+        return "A robust model is worse for everybody on rows not seen: keep the ordinary model."
     if kept:
         return (
             "Nothing to gain for the worst domain with these data and features: the ordinary "
@@ -54,16 +56,22 @@ def verdict(
             "The robust model is taken by all rows, but in every part that was judged the ordinary "
             "one was kept: nothing is known of its gain on rows not seen."
         )
-    price = f"{signed(pair.price)} on all rows"
+    costs = pair.b.in_unit(pair.b.pooled_loss) - pair.a.in_unit(pair.a.pooled_loss)
+    price = f"{signed(costs)} on all rows"
     if pair.is_sure_gain:
         return (
             "The robust model is better where the ordinary one is worst, on rows not seen "
-            f"({signed(pair.worst_difference[0])} {pair.a.loss_title}; {price})."
+            f"({signed(pair.told_difference[0])} {pair.a.unit_title}; {price})."
         )
     return (
         "The robust model is taken, but its gain where the ordinary one is worst cannot be told "
         f"from none on the rows judged ({price})."
     )
+
+
+def _is_worse_for_everybody(pair: Comparison) -> bool:
+    """Whether b loses no less than a in any domain, and surely more in one."""
+    return bool(np.all(pair.differences >= 0) and np.any(pair.difference_intervals[:, 0] > 0))
 
 
 def _as_asked(pair: Comparison, t: float) -> str:
@@ -109,10 +117,11 @@ def beside_in_words(name: str, found: Audit) -> str:
     "A constant guess has the 0-1 loss 0.2500 on all rows, at worst 0.5000 ('a')."
     """
     k = int(np.argmax(found.worst_mixture))
-    worst = f"at worst {short(found.agnostic_loss)}"
+    worst = f"at worst {short(found.in_unit(found.agnostic_loss))}"
     if found.worst_mixture[k] > 1 - 1e-9:
         worst += f" ({str(found.domain_names[k])!r})"
     return (
-        f"{name[0].upper()}{name[1:]} has the {found.loss_title} {short(found.pooled_loss)} on all "
+        f"{name[0].upper()}{name[1:]} has the {found.unit_title} "
+        f"{short(found.in_unit(found.pooled_loss))} on all "
         f"rows, {worst}."
     )

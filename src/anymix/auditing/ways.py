@@ -5,7 +5,8 @@
     center     u of the centre c, and how far Λ is from it:          see `Bounded`
 
 All three hold for every λ ∈ Λ at once. The way, and the δ_k, depend on Λ and on the numbers of rows
-alone: a choice that saw the losses would have to pay for it.
+alone: a choice that saw the losses would have to pay for it. Corners and centre do pay: they leave
+a part of δ to a plain union, which is better where losses are near their limit (`Bounded._capped`).
 """
 
 from __future__ import annotations
@@ -75,11 +76,13 @@ def spread(target: MixtureSet) -> float:
     return math.sqrt(max(target.skewness(np.maximum(target.center, 1e-12)) - 1, 0.0))
 
 
-def choose_way(sizes: Array, target: MixtureSet, delta: float, *, disjoint: bool) -> str:
+def choose_way(
+    sizes: Array, target: MixtureSet, delta: float, *, disjoint: bool, spare: float = 0.0
+) -> str:
     """The way that would be narrowest by Bernstein's inequality, if all losses had a usual spread.
 
-    Corners and centre are taken only where Hoeffding's inequality alone makes them narrower than
-    the union of all domains at δ/p each: so no value is above that one.
+    Without a spare part of δ, corners and centre are taken only where Hoeffding's inequality alone
+    makes them narrower than the union of all domains at δ/p each: no value is above that one.
 
     Parameters
     ----------
@@ -91,6 +94,8 @@ def choose_way(sizes: Array, target: MixtureSet, delta: float, *, disjoint: bool
         δ, how often the bound may fail.
     disjoint : bool
         Whether no row is in two domains; otherwise only the union holds.
+    spare : float
+        The part of δ that corners and centre must leave to a second bound, in [0, 1).
 
     Returns
     -------
@@ -109,8 +114,9 @@ def choose_way(sizes: Array, target: MixtureSet, delta: float, *, disjoint: bool
     if not disjoint:
         return "union"
     ways = {"union": _union, "corners": _at_corners, "center": _around_center}
-    safe = [way for way in ways if way == "union" or _is_safe(way, sizes, target, delta)]
-    return min(safe, key=lambda way: ways[way](_bernstein, sizes, target, delta))
+    left = {"union": delta, "corners": (1 - spare) * delta, "center": (1 - spare) * delta}
+    tried = [way for way in ways if way == "union" or spare or _is_safe(way, sizes, target, delta)]
+    return min(tried, key=lambda way: ways[way](_bernstein, sizes, target, left[way]))
 
 
 def _is_safe(way: str, sizes: Array, target: MixtureSet, delta: float) -> bool:

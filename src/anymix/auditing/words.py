@@ -18,6 +18,7 @@ __all__ = [
     "few_rows",
     "html_table",
     "level",
+    "metric_title",
     "mixture_in_words",
     "narrow",
     "plain",
@@ -31,11 +32,31 @@ FEW_ROWS = 30  # domains below it are named in the summary
 
 
 def short(value: float, digits: int = 4) -> str:
-    """A number of a loss, whatever its unit; a dash for NaN."""
+    """A number, whatever its unit: fewer decimals the larger it is, thousands apart by commas.
+
+    Parameters
+    ----------
+    value : float
+        The number; a dash for NaN.
+    digits : int
+        The decimals of a number below 10.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> [short(x) for x in (0.5, 12.3456, 123.456, 54321.6, 1.5e-7)]
+    ['0.5000', '12.35', '123.5', '54,322', '1.5e-07']
+    """
     if math.isnan(value):
         return "-"
-    usual = value == 0 or math.isinf(value) or 0.5 * 10**-digits <= abs(value) < 1000
-    return f"{value:.{digits}f}" if usual else f"{value:.{digits}g}"
+    size = abs(value)
+    if 0 < size < 0.5 * 10**-digits or 1e15 <= size < math.inf:
+        return f"{value:.{digits}g}"
+    fewer = sum(size >= limit for limit in (10, 10, 100, 1000))
+    return f"{value:,.{max(digits - fewer, 0)}f}"
 
 
 def signed(value: float) -> str:
@@ -58,6 +79,13 @@ def narrow(ends: Iterable[float]) -> str:
 def level(confidence: float, kind: str) -> str:
     """'95% interval (approximate)': what is claimed of an interval, and how surely."""
     return f"{100 * confidence:.4g}% interval ({kind})"
+
+
+def metric_title(name: str) -> str:
+    """What people call a metric: 'RMSE', 'true positive rate'."""
+    first, _, rest = name.partition(" ")
+    title = first.upper() if first in ("auc", "mae", "rmse", "r2") else first.replace("_", " ")
+    return f"{title} {rest}".rstrip()
 
 
 def plain(value: Any) -> float | int | None:

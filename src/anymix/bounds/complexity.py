@@ -251,6 +251,10 @@ def kernel_rademacher(
     K = matrix("gram", gram)
     if K.shape[0] != K.shape[1] or not np.allclose(K, K.T, atol=1e-8 * np.abs(K).max()):
         raise InputError("gram", f"of shape {K.shape} is not symmetric", "give k(x_i, x_j)")
+    least = float(np.linalg.eigvalsh(K)[0])
+    if least < -1e-8 * np.abs(K).max() * len(K):
+        fix = "give the Gram matrix of a kernel, which has none below 0"
+        raise InputError("gram", f"has the eigenvalue {least:.4g}", fix)
     scale = _positive("norm", norm) * _positive("lipschitz", lipschitz)
     parts, target = _read(domains, mixture, len(K))
     signs = _signs(n_draws, len(K), seed)

@@ -127,14 +127,23 @@ class DomainAdvice:
                 f"Keep the {len(self.labels)} domains as they are: each is large enough, or its "
                 "rows tell it from all others."
             )
+        return (
+            f"{self.merged_in_words()}, and Hoeffding's bound of the worst one falls from "
+            f"{self.before:.3g} to {self.after:.3g}. What is merged is no longer guarded on its "
+            "own."
+        )
+
+    def merged_in_words(self) -> str:
+        """What to merge, and how many domains are left.
+
+        Returns
+        -------
+        str
+        """
         merged = [g for g in self.groups if len(g) > 1]
         said = "; ".join(" + ".join(repr(str(name)) for name in g) for g in merged[:5])
         more = f" and {len(merged) - 5} more groups" if len(merged) > 5 else ""
-        return (
-            f"Merge {said}{more}: {len(self.labels)} domains become {len(self.groups)}, and the "
-            f"bound of the worst one falls from {self.before:.3g} to {self.after:.3g}. What is "
-            "merged is no longer guarded on its own."
-        )
+        return f"Merge {said}{more}: {len(self.labels)} domains become {len(self.groups)}"
 
 
 def advise_domains(

@@ -39,7 +39,7 @@ WEIGHTS = 1 / ((np.arange(20) + 1.0) * (np.arange(20) + 2.0))
 WEIGHTS /= WEIGHTS.sum()
 ALARM_SHARES = np.ldexp(1.0, -np.arange(1, 11))  # b = ½, …, 1/1024 of the alarms, all alike
 AT_ONCE = 2**16  # rows
-FORMAT = 1
+FORMAT = 2
 
 
 class Monitor:
@@ -179,34 +179,39 @@ class Monitor:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """All there is to know, as numbers, strings, lists and dicts; names must be strings."""
+        """All there is to know, as numbers, strings and lists: what JSON can say."""
         return {
             "format": FORMAT,
             "delta": self.delta,
             "loss_bound": self.loss_bound,
-            "limits": dict(self.limits),
-            "alarms": dict(self.alarms),
-            "counts": {name: bins.tolist() for name, bins in self._counts.items()},
-            "log_wealth": {name: w.tolist() for name, w in self._log_wealth.items()},
+            "limits": _pairs(self.limits),
+            "alarms": _pairs(self.alarms),
+            "counts": _pairs({name: bins.tolist() for name, bins in self._counts.items()}),
+            "log_wealth": _pairs({name: w.tolist() for name, w in self._log_wealth.items()}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> Monitor:
         """Go on from where `state_dict` was taken."""
-        if state.get("format") != FORMAT:
-            found = f"has the format {state.get('format')!r}"
-            raise InputError("state", found, f"give a state_dict() of format {FORMAT}")
-        self.delta, self.loss_bound = float(state["delta"]), float(state["loss_bound"])
-        self.limits, self.alarms = dict(state["limits"]), dict(state["alarms"])
-        self._counts = {name: np.array(bins) for name, bins in state["counts"].items()}
-        self._log_wealth = {name: np.array(w) for name, w in state["log_wealth"].items()}
+        said = state.get("format") if isinstance(state, Mapping) else None
+        if said not in (1, FORMAT):
+            fix = f"give a state_dict() of format {FORMAT}"
+            raise InputError("state", f"has the format {said!r}", fix)
+        try:
+            limits, alarms, counts, wealth = (
+                _by_name(state[part]) for part in ("limits", "alarms", "counts", "log_wealth")
+            )
+            numbers = float(state["delta"]), float(state["loss_bound"])
+            bins = {name: np.array(b, dtype=np.float64) for name, b in counts.items()}
+            logs = {name: np.array(w, dtype=np.float64) for name, w in wealth.items()}
+        except (KeyError, TypeError, ValueError) as error:
+            fix = "give what state_dict() gave"
+            raise InputError("state", f"cannot be read ({error!r})", fix) from None
+        self.delta, self.loss_bound = numbers
+        self.limits, self.alarms, self._counts, self._log_wealth = limits, alarms, bins, logs
         return self
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the state as JSON, whole or not at all."""
-        strange = [name for name in (*self.limits, *self._counts) if not isinstance(name, str)]
-        if strange:
-            fix = "name the domains by strings"
-            raise InputError("domains", f"has {strange[0]!r}, which JSON cannot name", fix)
         text = json.dumps(self.state_dict(), allow_nan=True)
         return write_whole(path, lambda new: new.write_text(text, encoding="utf-8"))
 
@@ -278,3 +283,28 @@ def _limits(limits: Any, loss_bound: float) -> dict[Any, float]:
         name: finite_number(f"limits[{name!r}]", limit, fix, lambda x: 0 < x <= loss_bound)
         for name, limit in limits.items()
     }
+
+
+def _pairs(named: Mapping[Any, Any]) -> list[list[Any]]:
+    """[name, value] of each: JSON's own objects have strings for names only."""
+    return [[_plain_name(name), value] for name, value in named.items()]
+
+
+def _plain_name(name: Any) -> Any:
+    """A string, number, boolean or None; a tuple of them as a list."""
+    if isinstance(name, tuple):
+        return [_plain_name(part) for part in name]
+    value = name.item() if isinstance(name, np.generic) else name
+    if not isinstance(value, str | int | float | None):
+        fix = "name the domains by strings, numbers, booleans or tuples of them"
+        raise InputError("domains", f"has {name!r}, which cannot be saved", fix)
+    return value
+
+
+def _by_name(pairs: Any) -> dict[Any, Any]:
+    """The mapping that `_pairs` wrote; that of format 1 is one already."""
+    return dict(pairs) if isinstance(pairs, Mapping) else {_name(n): value for n, value in pairs}
+
+
+def _name(said: Any) -> Any:
+    return tuple(_name(part) for part in said) if isinstance(said, list) else said

@@ -9,17 +9,22 @@ import typer
 from anymix.cli.files import check_inputs, check_outputs
 from anymix.cli.options import (
     TABLE_NAMES,
+    Decimal,
     Encoding,
     File,
     Json,
     Mixtures,
+    Na,
     Names,
     Quiet,
     Report,
+    Types,
+    cells,
     in_options,
 )
 from anymix.cli.output import print_result, steps, write_report
 from anymix.cli.segments import FindSegments, segments_of
+from anymix.cli.streams import is_printed
 from anymix.errors import InputError
 
 __all__ = ["audit_file"]
@@ -42,47 +47,64 @@ OPTIONS: Names = TABLE_NAMES | {
 }
 
 Domain = Annotated[
-    list[str], typer.Option("--domain", "-d", help="Column of the domains; several: combinations.")
+    list[str],
+    typer.Option(
+        "--domain",
+        "-d",
+        help="Column that says which domain (group) a row belongs to; give it twice for the "
+        "combinations of two columns.",
+    ),
 ]
-Target = Annotated[str | None, typer.Option("--target", "-t", help="Column of what was true.")]
+Target = Annotated[str | None, typer.Option("--target", "-t", help="Column of the true answers.")]
 Prediction = Annotated[
     list[str] | None,
     typer.Option(
         "--prediction",
         "-p",
-        help="Column of labels, values or probabilities; one for each class, in the order of "
-        "--classes, for several.",
+        help="Column of the model's answers: labels, numbers or probabilities. For several "
+        "classes, give it once for the probability of each, in the order of --classes.",
     ),
 ]
 Classes = Annotated[
     str | None,
     typer.Option(
-        help="Classes in the order of the columns of probabilities, as in low,high; the last "
-        "of two is the one of a single column.",
+        help="Names of the classes in the order of the probabilities, as in low,high. One column "
+        "of probabilities is about the last of two classes.",
         show_default="sorted",
     ),
 ]
-Losses = Annotated[str | None, typer.Option(help="Column of each row's loss, instead of the two.")]
+Losses = Annotated[
+    str | None,
+    typer.Option(help="Column of each row's loss, instead of --target and --prediction."),
+]
 Against = Annotated[
-    str | None, typer.Option(help="Prediction (or loss) column of another model to compare.")
+    str | None,
+    typer.Option(help="Column of another model's answers (or losses), to compare the two."),
 ]
 Loss = Annotated[
-    str | None, typer.Option(help="zero_one, log, squared or absolute.", show_default="by kind")
+    str | None,
+    typer.Option(
+        help="How an answer is judged: zero_one, log, squared or absolute.",
+        show_default="what fits the answers",
+    ),
 ]
-Confidence = Annotated[float, typer.Option(help="Level of the intervals.")]
+Confidence = Annotated[float, typer.Option(help="How sure the intervals are, from 0 to 1.")]
 Guarantee = Annotated[
     float | None,
     typer.Option(
-        help="Say also what is guaranteed for every mixture at once, but for this probability.",
+        help="Also say what holds for every mixture at once; it may fail with this probability.",
         show_default="0.05 if --fail-if asks for it",
     ),
 ]
 LossBound = Annotated[
-    float | None, typer.Option(help="What no loss is above; log losses are cut there.")
+    float | None,
+    typer.Option(help="The largest loss there can be; larger log losses count as this."),
 ]
 FailIf = Annotated[
     list[str] | None,
-    typer.Option(help="End with exit code 1 if so, as in 'worst accuracy < 0.7'; also several."),
+    typer.Option(
+        help="End with exit code 1 if this holds, as in 'worst accuracy < 0.7'; may be repeated."
+    ),
 ]
 
 
@@ -103,6 +125,9 @@ def audit_file(
     find_segments: FindSegments = False,
     report: Report = None,
     encoding: Encoding = "utf-8",
+    na: Na = None,
+    decimal: Decimal = None,
+    types: Types = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -123,14 +148,14 @@ def audit_file(
     check_outputs({"--report": report}, [table, Path(mixtures)])
     _check_columns(target, said := prediction or [], losses, classes, against)
     check_inputs([table], encoding, mixtures)
-    shown = not (quiet or as_json)
+    shown = not (quiet or as_json or is_printed(report))
     conditions, guarantee = _conditions(fail_if or [], guarantee)
     how = {"loss": loss, "mixtures": mixtures, "confidence": confidence, "guarantee": guarantee}
     with steps(shown) as step, in_options(OPTIONS, [table]):
         step(f"reading {table}")
         frame, audits, found = _audited(
             table,
-            encoding,
+            {"encoding": encoding, **cells(na, decimal, types)},
             domain,
             find_segments,
             target=target,
@@ -143,13 +168,27 @@ def audit_file(
         )
         model = list(audits.values())[-1]  # the one that is not only compared with
         failures = [words for asked in conditions if (words := asked.failure(model))]
-        notes, more = list[str](), dict[str, Any]()
+        notes, more = _notes(frame, target, said, classes, domain), dict[str, Any]()
         if find_segments:
             step("searching for segments")
             named = [target, *said, losses, against]
-            more["segments"], notes = segments_of(frame, model, domain, named)
+            more["segments"], words = segments_of(frame, model, domain, named)
+            notes += words
     _show(found, audits, report, f"Audit of {table.name}", notes, more, shown, as_json)
     _end(failures)
+
+
+def _notes(
+    frame: Any, target: str | None, said: list[str], classes: str | None, domain: list[str]
+) -> list[str]:
+    """What to say of odd cells, and of the class that a column of probabilities is about."""
+    from anymix.tables.audited import class_meant
+    from anymix.tables.reading import odd_notes
+
+    notes = odd_notes(frame, set(frame.columns) - set(domain))
+    if target is not None and len(said) == 1 and classes is None:
+        notes += class_meant(frame, target, said[0]).notes
+    return notes
 
 
 def _show(
@@ -190,7 +229,7 @@ def _conditions(texts: list[str], guarantee: float | None) -> tuple[list[Any], f
 
 
 def _audited(
-    table: Path, encoding: str, domain: list[str], whole: bool, **options: Any
+    table: Path, reading: dict[str, Any], domain: list[str], whole: bool, **options: Any
 ) -> tuple[Any, dict[str, Any], Any]:
     """The table, its audits by column, and the only one of them or the comparison of the two."""
     from anymix.auditing import compare
@@ -199,7 +238,7 @@ def _audited(
     one = (options[name] for name in ("target", "losses", "against"))
     named = [*options["prediction"], *(column for column in one if column)]
     only = None if whole else [*named, *domain]  # not all columns need fit into memory
-    frame = read_table(table, encoding=encoding, keep=named, text=domain, only=only)
+    frame = read_table(table, keep=named, text=domain, only=only, **reading)
     audits = audit_frame(frame, domain, **options)
     first, *second = audits
     if not second:

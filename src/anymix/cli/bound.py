@@ -6,7 +6,20 @@ import typer
 
 from anymix.cli.audit import Classes, Domain, Loss, Losses, Prediction, Target, class_names
 from anymix.cli.files import check_inputs
-from anymix.cli.options import TABLE_NAMES, Encoding, File, Json, Mixtures, Names, Quiet, in_options
+from anymix.cli.options import (
+    TABLE_NAMES,
+    Decimal,
+    Encoding,
+    File,
+    Json,
+    Mixtures,
+    Na,
+    Names,
+    Quiet,
+    Types,
+    cells,
+    in_options,
+)
 from anymix.cli.output import print_result, steps
 from anymix.errors import InputError
 
@@ -25,14 +38,18 @@ OPTIONS: Names = TABLE_NAMES | {
     "y_true": ("--target", None),
 }
 
-Delta = Annotated[float, typer.Option(help="How often what is promised may fail.")]
+Delta = Annotated[
+    float, typer.Option(help="How often a promise may fail: 0.05 is once in twenty tables.")
+]
 Width = Annotated[
-    float, typer.Option(help="How narrow the bound of each domain is to be, for the rows to add.")
+    float,
+    typer.Option(help="How far off each domain's mean loss may be, to count the rows to add."),
 ]
 LossBound = Annotated[
     float | None,
     typer.Option(
-        help="What no loss is above; log losses are cut there.", show_default="known, or 1"
+        help="The largest loss there can be; larger log losses count as this.",
+        show_default="that of the loss, or 1",
     ),
 ]
 
@@ -50,6 +67,9 @@ def bound_file(
     width: Width = 0.05,
     loss_bound: LossBound = None,
     encoding: Encoding = "utf-8",
+    na: Na = None,
+    decimal: Decimal = None,
+    types: Types = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -73,9 +93,11 @@ def bound_file(
     with steps(shown) as step, in_options(OPTIONS, [table]):
         step(f"reading {table}")
         from anymix.tables import bound_frame, read_table
+        from anymix.tables.reading import odd_notes
 
         named = [*said, *(column for column in (target, losses) if column)]
-        frame = read_table(table, encoding=encoding, keep=named, text=domain)
+        reading = {"encoding": encoding, **cells(na, decimal, types)}
+        frame = read_table(table, keep=named, text=domain, only=[*named, *domain], **reading)
         found = bound_frame(
             frame,
             domain,
@@ -89,4 +111,5 @@ def bound_file(
             loss_bound=loss_bound,
             classes=None if classes is None else class_names(classes),
         )
-    print_result(found, files={}, notes=[], training={}, shown=shown, as_json=as_json)
+    notes = odd_notes(frame, named)
+    print_result(found, files={}, notes=notes, training={}, shown=shown, as_json=as_json)

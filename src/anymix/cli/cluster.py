@@ -6,35 +6,57 @@ from typing import Annotated, Any
 import typer
 
 from anymix.cli.files import check_inputs, check_outputs, write_output
-from anymix.cli.options import OTHER_ENCODING, Encoding, File, Json, Names, Quiet, in_options
+from anymix.cli.options import (
+    OTHER_ENCODING,
+    Decimal,
+    Encoding,
+    File,
+    Json,
+    Na,
+    Names,
+    Quiet,
+    Types,
+    cells,
+    in_options,
+)
 from anymix.cli.output import print_json, steps
+from anymix.cli.streams import is_printed, to_stdout
 from anymix.errors import InputError
 
 __all__ = ["cluster_file"]
 
 OPTIONS: Names = {
     "columns": ("--column", None),
+    "decimal": ("--decimal", None),
     "divergence": ("--divergence", None),
     "encoding": ("--encoding", OTHER_ENCODING),
     "n_clusters": ("--n-domains", None),
+    "types": ("--types", None),
 }
 
-Client = Annotated[str, typer.Option(help="Column that says whose each row is.")]
+Client = Annotated[str, typer.Option(help="Column that says which client a row is of.")]
 Out = Annotated[
     Path | None,
-    typer.Option(dir_okay=False, help="Write this .csv: each client, its domain, its rows."),
+    typer.Option(
+        dir_okay=False,
+        callback=to_stdout,
+        help="Write each client, its domain and its rows to this .csv; - prints them.",
+    ),
 ]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
-        "--column", "-c", help="Column to compare clients by; several.", show_default="all others"
+        "--column",
+        "-c",
+        help="Column to compare clients by; may be repeated.",
+        show_default="all others",
     ),
 ]
 NDomains = Annotated[
-    str, typer.Option(help="How many domains to make; bound is what the learning bound advises.")
+    str, typer.Option(help="How many domains to make; bound takes as many as promise most.")
 ]
 How = Annotated[
-    str, typer.Option(help="How histograms are compared: i_divergence, kl or euclidean.")
+    str, typer.Option(help="How the shares of values are compared: i_divergence, kl or euclidean.")
 ]
 
 
@@ -45,8 +67,11 @@ def cluster_file(
     column: Columns = None,
     n_domains: NDomains = "bound",
     divergence: How = "i_divergence",
-    seed: Annotated[int, typer.Option(help="Chooses where the search begins.")] = 0,
+    seed: Annotated[int, typer.Option(help="A number that chooses where the search begins.")] = 0,
     encoding: Encoding = "utf-8",
+    na: Na = None,
+    decimal: Decimal = None,
+    types: Types = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -60,11 +85,12 @@ def cluster_file(
     """
     check_outputs({"--domains-out": domains_out}, [table])
     check_inputs([table], encoding)
-    shown = not (quiet or as_json)
+    shown = not (quiet or as_json or is_printed(domains_out))
+    reading = {"encoding": encoding, **cells(na, decimal, types)}
     with steps(shown) as step, in_options(OPTIONS, [table]):
         step(f"reading {table}")
         found = _clustered(
-            table, encoding, client, column or [], _number(n_domains), divergence, seed
+            table, reading, client, column or [], _number(n_domains), divergence, seed
         )
     if domains_out is not None:
         write_output(domains_out, lambda path: found.frame.to_csv(path, index=False))
@@ -76,7 +102,7 @@ def cluster_file(
 
 def _clustered(
     table: Path,
-    encoding: str,
+    reading: dict[str, Any],
     client: str,
     columns: list[str],
     n_domains: int | str,
@@ -86,7 +112,7 @@ def _clustered(
     from anymix.tables import read_table
     from anymix.tables.clustered import cluster_frame
 
-    frame = read_table(table, encoding=encoding, keep=columns, text=[client])
+    frame = read_table(table, keep=columns, text=[client], **reading)
     return cluster_frame(
         frame,
         client,
@@ -115,6 +141,7 @@ def _as_json(found: Any, out: Path | None) -> dict[str, Any]:
         "clients": found.frame.to_dict("records"),
         "bounds": [float(b) for b in getattr(found.model, "bounds_", [])],
         "files": {"domains": str(out)} if out else {},
+        "notes": found.notes,
     }
 
 
@@ -135,5 +162,7 @@ def _print_domains(found: Any, out: Path | None) -> None:
             f"adds {min(result['bounds']):.3g} to the loss of the worst one.",
             markup=False,
         )
+    for note in found.notes:
+        console.print(f"Note: {note}", markup=False)
     if out is not None:
         console.print(f"Domains: {out}", soft_wrap=True, markup=False)

@@ -45,7 +45,7 @@ def show_demo(
     said = verdict(found, best.robustness_ == 0, floor)
     notes = [f"Judged on the {n:,} test rows of Adult."]
     title, page, more = "Adult: doctorate or not", None, {}
-    if is_installed("plotly"):  # without it the rest is still worth showing
+    if is_installed("jinja2"):  # without it the rest is still worth showing
         more = {"frontier": best.frontier_, "verdict": said, "beside": {CONSTANT: floor}}
         page = write_report(target, audits, title, best.solution_, notes, **more)
     print_result(

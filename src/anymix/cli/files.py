@@ -63,8 +63,8 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | No
             if _same(path, other):
                 raise InputError(option, f"is {str(path)!r}, which {why}", "give another path")
         taken[path] = f"{option} names too"
-    if outputs.get("--report") is not None and not is_installed("plotly"):
-        raise InputError("the report", "needs plotly", "pip install 'anymix[report]'")
+    if outputs.get("--report") is not None and not is_installed("jinja2"):
+        raise InputError("the report", "needs jinja2", "pip install 'anymix[report]'")
 
 
 def _check_output(option: str, path: Path) -> None:

@@ -13,24 +13,34 @@ import typer
 from anymix.cli.files import check_inputs, check_outputs, write_output
 from anymix.cli.options import (
     TABLE_NAMES,
+    Decimal,
     Encoding,
     File,
     Json,
     Memory,
     Mixtures,
+    Na,
     Names,
     Quiet,
     Report,
+    Types,
+    cells,
     in_options,
 )
 from anymix.cli.output import as_training, print_result, steps, write_report
+from anymix.cli.streams import is_printed, to_stdout
 from anymix.errors import InputError, finite_number
+from anymix.loading import keep_what_is_loaded
 
 __all__ = ["fit_file"]
 
 OPTIONS: Names = TABLE_NAMES | {
     "memory": ("--memory", None),
+    "class_weight": ("--class-weight", None),
     "drop": ("--drop", None),
+    "drop_missing_domain": ("--drop-missing-domain", None),
+    "group": ("--group", None),
+    "n_jobs": ("--jobs", None),
     "folds": ("--folds", None),
     "gamma": ("--gamma", None),
     "holdout": ("--holdout", None),
@@ -70,36 +80,89 @@ class Task(StrEnum):
     REGRESS = "regress"
 
 
-Target = Annotated[str, typer.Option("--target", "-t", help="Column to predict.")]
+Target = Annotated[
+    str, typer.Option("--target", "-t", help="Column to predict: classes or numbers.")
+]
 Domain = Annotated[
     list[str],
     typer.Option(
-        "--domain", "-d", help="Column of the domains; several make all their combinations."
+        "--domain",
+        "-d",
+        help="Column that says which domain (group) a row belongs to; give it twice for the "
+        "combinations of two columns.",
     ),
 ]
-Gamma = Annotated[str, typer.Option(help="Weight of ½‖w‖²: a number, or auto.")]
+Gamma = Annotated[
+    str,
+    typer.Option(
+        help="How strongly coefficients are pulled to 0 (γ of γ/2 ‖w‖²): a number, or auto."
+    ),
+]
 ModelKind = Annotated[
-    Model, typer.Option("--model", help="Linear, or boosted trees, which take more time.")
+    Model, typer.Option("--model", help="Linear, or boosted trees, which take longer.")
 ]
 Robustness = Annotated[
-    str, typer.Option(help="From 0 (ordinary) to 1 (only the worst counts), or auto.")
+    str,
+    typer.Option(help="From 0 (the ordinary model) to 1 (only the worst mixture counts), or auto."),
 ]
 Feature = Annotated[
     UseDomain | None,
-    typer.Option("--use-domain", help="Make the domain a feature, if it is known when predicting."),
+    typer.Option(
+        "--use-domain",
+        help="Let the model use the domain, if it will be known for new rows: an intercept for "
+        "each, or slopes too.",
+    ),
 ]
-Kind = Annotated[Task, typer.Option(help="By default, up to ten labels are classes.")]
-Drop = Annotated[list[str] | None, typer.Option(help="Column not to learn from.")]
-MinRows = Annotated[int, typer.Option(min=1, help="Put domains with fewer rows together.")]
+Kind = Annotated[
+    Task,
+    typer.Option(help="What to learn: auto takes words and up to ten whole numbers for classes."),
+]
+Drop = Annotated[list[str] | None, typer.Option(help="Column not to learn from; may be repeated.")]
+MinRows = Annotated[
+    int, typer.Option(min=1, help="Put domains with fewer rows than this together.")
+]
+DropMissing = Annotated[
+    bool, typer.Option("--drop-missing-domain", help="Leave out rows whose domain is empty.")
+]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        help="Column such as a patient's number: rows of one patient are never fitted and judged "
+        "on at once."
+    ),
+]
+ClassWeight = Annotated[
+    str | None,
+    typer.Option(
+        help="Weights of the classes: balanced, or as in yes=3,no=1.", show_default="all alike"
+    ),
+]
+Jobs = Annotated[
+    int, typer.Option(min=1, help="How many processes to use; the numbers stay the same.")
+]
 Folds = Annotated[
-    int | None, typer.Option(help="Judge by so many folds.", show_default="5, up to 20,000 rows")
+    int | None,
+    typer.Option(
+        help="Judge by so many parts, each predicted by models of the others.",
+        show_default="5, up to 20,000 rows",
+    ),
 ]
 Holdout = Annotated[
     float | None,
-    typer.Option(help="Judge on this share of the rows.", show_default="0.25, beyond"),
+    typer.Option(
+        help="Judge on this share of the rows, which are not fitted.",
+        show_default="0.25, beyond 20,000 rows",
+    ),
 ]
-Test = Annotated[Path | None, typer.Option(help="Judge on the rows of this file.")]
-Out = Annotated[Path | None, typer.Option(dir_okay=False, help="Save the model here.")]
+Test = Annotated[
+    Path | None, typer.Option(help="Judge on the rows of this file, which are not fitted.")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        dir_okay=False, callback=to_stdout, help="Save the model here, for `anymix predict`."
+    ),
+]
 
 
 def fit_file(
@@ -114,13 +177,20 @@ def fit_file(
     task: Kind = Task.AUTO,
     drop: Drop = None,
     min_rows: MinRows = 1,
+    drop_missing_domain: DropMissing = False,
+    group: Group = None,
+    class_weight: ClassWeight = None,
     folds: Folds = None,
     holdout: Holdout = None,
     test: Test = None,
     out: Out = None,
     report: Report = None,
     encoding: Encoding = "utf-8",
+    na: Na = None,
+    decimal: Decimal = None,
+    types: Types = None,
     memory: Memory = None,
+    jobs: Jobs = 1,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -141,20 +211,26 @@ def fit_file(
 
     - anymix fit loans.csv -t repaid -d county --use-domain intercept
 
+    - anymix fit visits.xlsx -t ill -d hospital --group patient --types zip=category --na refused
+
     - anymix fit train.parquet -t price -d region --test test.parquet --out model.joblib --json
     """
     check_outputs({"--out": out, "--report": report}, [table, test, Path(mixtures)])
     _check_one({"--folds": folds, "--holdout": holdout, "--test": test})
+    _check_test(table, test)
     weight = None if gamma == "auto" else _number("--gamma", gamma, math.inf)
     t = None if robustness == "auto" else _number("--robustness", robustness, 1.0)
     check_inputs([table, test], encoding, mixtures)
-    shown = not (quiet or as_json)
+    shown = not (quiet or as_json or is_printed(out, report))
     asked = {"mixtures": mixtures, "model": model.value, "gamma": weight, "robustness": t}
     kind = {"use_domain": use_domain and use_domain.value, "task": task.value, "drop": drop or ()}
-    judged = {"min_rows": min_rows, "folds": folds, "holdout": holdout}
+    rows = {"min_rows": min_rows, "drop_missing_domain": drop_missing_domain, "group": group}
+    judged = {"folds": folds, "holdout": holdout, "n_jobs": jobs}
+    judged["class_weight"] = class_weights(class_weight)
+    reading = {"encoding": encoding, **cells(na, decimal, types)}
     with steps(shown, ADVICE) as step, in_options(OPTIONS, [table, test]):
-        options = {**asked, **kind, **judged}
-        found = _fitted(table, test, encoding, memory, step, target, domain, **options)
+        options = {**asked, **kind, **rows, **judged}
+        found = _fitted(table, test, reading, memory, step, target, domain, **options)
     notes = [f"Judged on {found.judged_on}.", *map(_advised, found.notes)]
     title = f"{target} by {', '.join(domain)}"
     print_result(
@@ -178,6 +254,33 @@ def _check_one(options: Mapping[str, object]) -> None:
         raise InputError(" and ".join(given), "are ways to judge", "give one of them")
 
 
+def _check_test(table: Path, test: Path | None) -> None:
+    if test is not None and test.is_file() and table.is_file() and test.samefile(table):
+        fix = "give rows that are not in it, or leave it out to judge by parts of the table"
+        raise InputError("--test", f"is {str(test)!r}, the table that is fitted", fix)
+
+
+def class_weights(text: str | None) -> str | dict[str, float] | None:
+    """The weights of the classes, as `fit_table` takes them.
+
+    Examples
+    --------
+    >>> class_weights("yes=3,no=1"), class_weights("balanced"), class_weights(None)
+    ({'yes': 3.0, 'no': 1.0}, 'balanced', None)
+    """
+    if text is None or text == "balanced":
+        return text
+    found = {}
+    for pair in text.split(","):
+        name, _, weight = pair.rpartition("=")
+        try:
+            found[name.strip()] = float(weight)
+        except ValueError:
+            fix = "give balanced, or weights as in yes=3,no=1"
+            raise InputError("--class-weight", f"is {text!r}", fix) from None
+    return found
+
+
 def _number(option: str, text: str, most: float) -> float:
     """The number from 0 to `most` that an option is written as."""
     try:
@@ -191,7 +294,7 @@ def _number(option: str, text: str, most: float) -> float:
 def _fitted(
     table: Path,
     test: Path | None,
-    encoding: str,
+    reading: dict[str, Any],
     memory: str | None,
     step: Any,
     target: str,
@@ -199,22 +302,28 @@ def _fitted(
     **options: Any,
 ) -> Any:
     """The table, and the one to judge on, read and fitted; both are let go of on the way."""
-    from anymix.tables.files import read_table
+    from anymix.tables.files import opened_table, read_table
     from anymix.tables.fitting import fit_table
+    from anymix.tables.frames import pandas
     from anymix.tables.memory import bytes_of
     from anymix.tables.spooling import read_or_spool, spooled
 
+    pandas()
+    keep_what_is_loaded()
     step(f"reading {table}")
     limit = None if memory is None else bytes_of(memory)
-    used: Any = {"encoding": encoding, "keep": [target], "text": domain}
+    grouped = [options["group"]] if options["group"] else []
+    used: Any = {"keep": [target], "text": [*domain, *grouped], "drop": options["drop"], **reading}
     linear = options["model"] == Model.LINEAR.value  # trees need all rows at once
     read = [read_or_spool(table, memory=limit, **used) if linear else read_table(table, **used)]
     with ExitStack() as spools:
         is_spool = hasattr(read[0], "close")
         if test is not None:
-            levels = _levels(read[0])  # 01 is none that turns into 1
             make = spooled if is_spool else read_table
-            read.append(make(test, strings=levels, **used))
+            source = opened_table(test, reading["encoding"], options["drop"])
+            asked = set(source.names) - set(used["text"])
+            kinds = {k: v for k, v in _kinds(read[0]).items() if k in asked}
+            read.append(make(test, **used | {"types": kinds, "source": source}))
         for spool in read if is_spool else ():
             spools.callback(spool.close)
         # Frames are given as functions that take them out of the list: a call holds its arguments
@@ -224,11 +333,14 @@ def _fitted(
         return fit_table(given[0], target, domain, test=judge, progress=step, **options)
 
 
-def _levels(frame: Any) -> list[str]:
-    """The columns of words of a frame, or of a table on disk."""
+def _kinds(frame: Any) -> dict[str, str]:
+    """What the columns of a frame, or of a table on disk, hold: 01 is not 1 where 0A is a level."""
     if hasattr(frame, "is_number"):
-        return [name for name in frame.columns if not frame.is_number(name)]
-    return list(frame.select_dtypes("category").columns)
+        dates = frame.attrs["dates"]
+        found = {name: "number" if frame.is_number(name) else "category" for name in frame.columns}
+        return found | dict.fromkeys(dates, "date")
+    kinds = {"O": "category", "M": "date"}
+    return {name: kinds.get(frame.dtypes[name].kind, "number") for name in frame.columns}
 
 
 def _advised(note: str) -> str:

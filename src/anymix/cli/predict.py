@@ -13,27 +13,49 @@ from typing import Annotated, Any
 import typer
 
 from anymix.cli.files import check_inputs, check_outputs, is_installed, is_stream, write_output
-from anymix.cli.options import OTHER_ENCODING, Encoding, File, Memory, Names, Quiet, in_options
+from anymix.cli.options import (
+    OTHER_ENCODING,
+    Decimal,
+    Encoding,
+    File,
+    Memory,
+    Na,
+    Names,
+    Quiet,
+    Types,
+    cells,
+    in_options,
+)
 from anymix.cli.output import steps
+from anymix.cli.streams import to_stdout
 from anymix.errors import InputError
 
 __all__ = ["predict_file"]
 
 OPTIONS: Names = {
+    "decimal": ("--decimal", None),
     "encoding": ("--encoding", OTHER_ENCODING),
     "keep": ("--keep", None),
     "memory": ("--memory", None),
+    "types": ("--types", None),
 }
 
-Model = Annotated[Path, typer.Argument(help="Model of `anymix fit`, from a source you trust.")]
+Model = Annotated[
+    Path, typer.Argument(help="A model that `anymix fit --out` saved, from a source you trust.")
+]
 Out = Annotated[
     Path | None,
     typer.Option(
         dir_okay=False,
-        help="Write this .csv, .tsv (each also as .gz) or .parquet; otherwise CSV is printed.",
+        callback=to_stdout,
+        help="Write a .csv, .tsv (each also as .gz) or .parquet file; without it, or with -, CSV "
+        "is printed.",
     ),
 ]
-Keep = Annotated[list[str] | None, typer.Option(help="Column of the table to copy.")]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(help="Column of the table to copy beside the predictions; may be repeated."),
+]
 
 
 def predict_file(
@@ -43,6 +65,9 @@ def predict_file(
     keep: Keep = None,
     encoding: Encoding = "utf-8",
     memory: Memory = None,
+    na: Na = None,
+    decimal: Decimal = None,
+    types: Types = None,
     quiet: Quiet = False,
 ) -> None:
     """Predict the rows of a table with a saved model.
@@ -60,10 +85,11 @@ def predict_file(
     if not model.is_file():
         raise InputError(str(model), "is not there", "give a model that `anymix fit --out` saved")
     check_inputs([table], encoding)
+    reading = {"encoding": encoding, **cells(na, decimal, types)}
     with ExitStack() as spools, in_options(OPTIONS, [model, table]):
         with steps(not quiet) as step:
             step(f"reading {table}")
-            parts, notes = _predicted(model, table, encoding, keep or [], memory, spools)
+            parts, notes = _predicted(model, table, reading, keep or [], memory, spools)
             first = next(parts)
         for note in [] if quiet else notes:
             typer.echo(f"note: {note}", err=True)
@@ -77,7 +103,7 @@ def predict_file(
 def _predicted(
     path: Path,
     table: Path,
-    encoding: str,
+    reading: dict[str, Any],
     copied: Sequence[str],
     memory: str | None,
     spools: ExitStack,
@@ -94,17 +120,20 @@ def _predicted(
     twice = bool(set(copied) & set(features))  # to be learnt from, and to be copied as written
     text = [] if twice else copied
     levels = [*levels, *(model.domains if model.uses_domain else ())]
+    kinds = {name: kind for name, kind in model.features.types.items() if name not in text}
+    reading["types"] = kinds | reading["types"]
     used: Any = {"keep": features, "strings": levels, "text": text}
-    frame = read_or_spool(table, memory=limit, encoding=encoding, **used)
+    frame = read_or_spool(table, memory=limit, **used, **reading)
     if not hasattr(frame, "stretches"):
-        kept = read_table(table, encoding=encoding, text=copied) if twice else frame
+        as_written = {"encoding": reading["encoding"], "text": copied}
+        kept = read_table(table, **as_written) if twice else frame
         found, notes = predict_table(model, frame, copied, kept)
         return iter([found]), notes
     spools.callback(frame.close)
     for name in (*features, *copied):
         frame.check(name)
     if twice:
-        beside = spooled(table, encoding=encoding, text=copied, only=copied)
+        beside = spooled(table, encoding=reading["encoding"], text=copied, only=copied)
         spools.callback(beside.close)
     else:
         beside = frame

@@ -1,7 +1,8 @@
 """scikit-learn estimators: models that hold up on every mixture of the domains."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from anymix.loading import names_on_demand
 
 if TYPE_CHECKING:
     from anymix.estimators.clients import Clients, describe_clients
@@ -18,19 +19,19 @@ if TYPE_CHECKING:
 # The fits and the search of this folder need no scikit-learn, and loading it takes longer than
 # they do; so it is loaded when an estimator is asked for.
 _PLACE = {
-    "AgnosticClassifier": "linear",
-    "AgnosticClassifierCV": "selection",
-    "AgnosticEnsemble": "ensemble",
-    "AgnosticRegressor": "linear",
-    "AgnosticRegressorCV": "selection",
-    "BregmanClusters": "clustering",
-    "Clients": "clients",
-    "NothingGained": "guarding",
-    "OverfitWarning": "overfitting",
-    "Personalized": "personal",
-    "PersonalizedCV": "personal_fits",
-    "agnostic_scorer": "scorer",
-    "describe_clients": "clients",
+    "AgnosticClassifier": "anymix.estimators.linear",
+    "AgnosticClassifierCV": "anymix.estimators.selection",
+    "AgnosticEnsemble": "anymix.estimators.ensemble",
+    "AgnosticRegressor": "anymix.estimators.linear",
+    "AgnosticRegressorCV": "anymix.estimators.selection",
+    "BregmanClusters": "anymix.estimators.clustering",
+    "Clients": "anymix.estimators.clients",
+    "NothingGained": "anymix.estimators.guarding",
+    "OverfitWarning": "anymix.estimators.overfitting",
+    "Personalized": "anymix.estimators.personal",
+    "PersonalizedCV": "anymix.estimators.personal_fits",
+    "agnostic_scorer": "anymix.estimators.scorer",
+    "describe_clients": "anymix.estimators.clients",
 }
 
 __all__ = [
@@ -49,12 +50,4 @@ __all__ = [
     "describe_clients",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PLACE:
-        return getattr(import_module(f"anymix.estimators.{_PLACE[name]}"), name)
-    raise AttributeError(f"module 'anymix.estimators' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = names_on_demand(__name__, _PLACE)

@@ -15,11 +15,12 @@ from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
 from anymix.problem.rows import Rows
 from anymix.solvers.certificates import Certificate
+from anymix.solvers.exact import Solution
 from anymix.solvers.frontier import Frontier, FrontierLosses, frontier_losses
 
 Array = NDArray[np.float64]
 
-__all__ = ["Choice", "choose", "fit_candidates", "fit_choice"]
+__all__ = ["Choice", "choose", "fit_candidates", "fit_choice", "front_places", "frontier_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,18 +79,7 @@ class Choice:
     @property
     def nothing_gained(self) -> str:
         """Why the ordinary model was kept, in a sentence."""
-        held = self.found.held_out
-        sentence = (
-            "nothing to gain for the worst domain with these data and features: the ordinary "
-            "model is kept"
-        )
-        if self.found.best_robust == 0:
-            return sentence
-        gain, error = held.gain(self.found.best_robust)
-        return (
-            f"{sentence} (its worst loss on rows held out is {held.value[0]:.4g}; there the best "
-            f"robust model changes it by {-gain:+.2g}, with a standard error of {error:.2g})"
-        )
+        return self.found.nothing_gained
 
 
 def choose(
@@ -149,10 +139,11 @@ def fit_choice(
     -------
     Choice
     """
-    places = _front(found, index)
+    places = front_places(found, index)
     whole = (rows.to_fit() if problem is None else problem).merged()
     fits = fit_candidates(rows, whole, found, places, plan, settings)
-    frontier = _frontier([fits[i] for i in places], found, places, places.index(index))
+    solutions, last = [fits[i].solution for i in places], fits[places[-1]]
+    frontier = frontier_of(solutions, last.domain_names, last.baseline, found, places, index)
     return Choice(found, index, fits[index], fits[0], frontier)
 
 
@@ -204,7 +195,7 @@ def _fit(problem: LinearDomains, found: Found, place: int, settings: Settings) -
     return fit_problem(problem, chosen, start=start if same else None)
 
 
-def _front(found: Found, index: int) -> list[int]:
+def front_places(found: Found, index: int) -> list[int]:
     """For each t the place of its best candidate, but of the one chosen where it has that t."""
     places: dict[float, int] = {}
     value = found.held_out.value
@@ -215,11 +206,20 @@ def _front(found: Found, index: int) -> list[int]:
     return [places[t] for t in sorted(places)]
 
 
-def _frontier(
-    fits: Sequence[LinearFit], found: Found, places: Sequence[int], chosen: int
+def frontier_of(
+    solutions: Sequence[Solution],
+    names: NDArray[Any],
+    baseline: Array,
+    found: Found,
+    places: Sequence[int],
+    index: int,
 ) -> Frontier:
+    """The models of these places, fitted to all rows, and their losses there and on rows held out.
+
+    `baseline` is b of the fits, and `index` the place of the model that was chosen.
+    """
     held, tried = found.held_out, [found.candidates[i] for i in places]
-    losses = np.array([fit.solution.domain_losses for fit in fits])
+    losses = np.array([solution.domain_losses for solution in solutions])
     judged = FrontierLosses(
         held.domain_losses[places],
         held.value[places],
@@ -230,9 +230,9 @@ def _frontier(
     return Frontier(
         np.array([c.robustness for c in tried]),
         np.array([c.gamma for c in tried]),
-        fits[0].domain_names,
-        tuple(fit.solution for fit in fits),
-        frontier_losses(losses, held.mixtures, fits[-1].baseline, held.reference),
+        names,
+        tuple(solutions),
+        frontier_losses(losses, held.mixtures, baseline, held.reference),
         judged,
-        chosen,
+        places.index(index),
     )

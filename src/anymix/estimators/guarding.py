@@ -22,6 +22,7 @@ mixture, and with less than half of what the ordinary model has learnt about all
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -34,7 +35,7 @@ from anymix.mixtures import MixtureSet, NoPenalty, Penalty
 
 Array = NDArray[np.float64]
 
-__all__ = ["RULES", "HeldOut", "NothingGained", "mean_error"]
+__all__ = ["RULES", "HeldOut", "Judged", "NothingGained", "mean_error"]
 
 RULES = ("guard", "min", "1se")
 FEWEST_ROWS = 10  # of a domain: fewer do not tell enough to change the model for all others
@@ -55,8 +56,141 @@ class NothingGained(UserWarning):
     """
 
 
+class Judged(ABC):
+    """The losses of C models on rows that they had not seen, wherever these are, and the choice.
+
+    Parameters are those of `HeldOut`, which has the rows; where they are kept by others, their sums
+    do as well.
+    """
+
+    mixtures: MixtureSet
+    offsets: Array
+    reference: Array
+    resolution: float
+    constant: Array | None
+    prior: Penalty | None
+
+    @property
+    @abstractmethod
+    def domain_losses(self) -> Array:
+        """L̂, (C, p)."""
+
+    @property
+    @abstractmethod
+    def squares(self) -> Array:
+        """Σ_i a_ki² of the shares of the rows, (p,): of m equal rows, 1/m."""
+
+    @abstractmethod
+    def error(self, c: int, mixture: Array, other: int | None = None) -> float:
+        """The standard error of Σ_k λ_k L̂_ck, or of how much that differs from another model's.
+
+        Parameters
+        ----------
+        c : int
+            The place of the model.
+        mixture : ndarray of shape (p,)
+            λ.
+        other : int or None
+            The place of the model to subtract, row by row; None subtracts nothing.
+
+        Returns
+        -------
+        float
+        """
+
+    @cached_property
+    def worst(self) -> Array:
+        """A worst mixture of each model, (C, p)."""
+        penalty = NoPenalty() if self.prior is None else self.prior
+        losses = self.domain_losses - self.offsets
+        return np.array([penalty.best_response(self.mixtures, L) for L in losses])
+
+    @cached_property
+    def value(self) -> Array:
+        """V, (C,)."""
+        value = np.einsum("cp,cp->c", self.worst, self.domain_losses - self.offsets)
+        return np.asarray(value - self._price)
+
+    @cached_property
+    def _price(self) -> Array:
+        """What a prior takes off for far-fetched mixtures, (C,)."""
+        if self.prior is None:
+            return np.zeros(len(self.domain_losses))
+        least = self.prior.value(self.prior.best_response(self.mixtures, 0 * self.reference))
+        return np.array([self.prior.value(lam) - least for lam in self.worst])
+
+    @cached_property
+    def pooled(self) -> Array:
+        """The mean loss of each model on all rows, (C,)."""
+        return np.asarray(self.domain_losses @ self.reference)
+
+    def gain(self, c: int, other: int = 0, mixture: Array | None = None) -> tuple[float, float]:
+        """Σ_k λ_k (L̂_other,k − L̂_ck), and its standard error; λ is the other's worst mixture."""
+        lam = self.worst[other] if mixture is None else mixture
+        difference = self.domain_losses[other] - self.domain_losses[c]
+        return float(lam @ difference), self.error(c, lam, other)
+
+    def choose(self, rule: str = "guard") -> int:
+        """The place of the model to take.
+
+        Parameters
+        ----------
+        rule : str
+            "guard", the tamest that is within one paired standard error of the best, or has four
+            fifths of its gain; "1se", the tamest whose V is within the best one's own standard
+            error; or "min", the best.
+
+        Returns
+        -------
+        int
+        """
+        if rule not in RULES:
+            raise InputError("rule", f"is {rule!r}", "give 'guard', 'min' or '1se'")
+        if rule == "min":
+            return int(np.argmin(self.value))
+        fit = np.where(self._is_constant, np.inf, self.value)
+        best = self.best
+        if rule == "1se":
+            limit = self.value[best] + self.error(best, self.worst[best])
+            return self._tamest(fit <= limit)
+        if self._is_known_by_few():
+            return 0
+        good = np.array([self._is_as_good(c, best) for c in range(len(fit))])
+        return self._tamest(good & np.isfinite(fit))
+
+    @property
+    def best(self) -> int:
+        """The place of the model of least V, of those that are more than a constant guess."""
+        return int(np.argmin(np.where(self._is_constant, np.inf, self.value)))
+
+    @cached_property
+    def _is_constant(self) -> NDArray[np.bool_]:
+        """Which models are little more than a constant guess, (C,); never the ordinary one."""
+        if self.constant is None:
+            return np.zeros(len(self.value), dtype=bool)
+        regret = self.constant - self.offsets
+        floor = self.mixtures.maximize(regret) @ regret
+        learnt = self.constant @ self.reference - self.pooled
+        little = (self.value >= (1 - WORTH) * floor) & (learnt < 0.5 * learnt[0])
+        return np.asarray(little & (np.arange(len(little)) > 0))
+
+    def _is_known_by_few(self) -> bool:
+        """Whether the worst mixture of the ordinary model rests on a domain of very few rows."""
+        return bool(np.any((self.worst[0] > 0.01) & (self.squares > 1 / FEWEST_ROWS)))
+
+    def _is_as_good(self, c: int, best: int) -> bool:
+        """Whether rows cannot tell it from the best, or the difference is not worth its price."""
+        loss = float(self.value[c] - self.value[best])
+        last_fifth = LAST_FIFTH * float(self.value[0] - self.value[best])
+        small = max(WORTH * abs(float(self.value[0])), self.resolution)
+        return loss <= max(self.error(c, self.worst[c], best), last_fifth, small)
+
+    def _tamest(self, good: NDArray[np.bool_]) -> int:
+        return 0 if good[0] else int(np.argmin(np.where(good, self.pooled, np.inf)))
+
+
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class HeldOut(Judged):
     """Losses of C models on n rows that they had not seen.
 
     Parameters
@@ -121,112 +255,18 @@ class HeldOut:
         return np.asarray((self.average @ self.losses.T).T, dtype=np.float64)
 
     @cached_property
-    def worst(self) -> Array:
-        """A worst mixture of each model, (C, p)."""
-        penalty = NoPenalty() if self.prior is None else self.prior
-        losses = self.domain_losses - self.offsets
-        return np.array([penalty.best_response(self.mixtures, L) for L in losses])
-
-    @cached_property
-    def value(self) -> Array:
-        """V, (C,)."""
-        value = np.einsum("cp,cp->c", self.worst, self.domain_losses - self.offsets)
-        return np.asarray(value - self._price)
-
-    @cached_property
-    def _price(self) -> Array:
-        """What a prior takes off for far-fetched mixtures, (C,)."""
-        if self.prior is None:
-            return np.zeros(len(self.losses))
-        least = self.prior.value(self.prior.best_response(self.mixtures, 0 * self.reference))
-        return np.array([self.prior.value(lam) - least for lam in self.worst])
-
-    @cached_property
-    def pooled(self) -> Array:
-        """The mean loss of each model on all rows, (C,)."""
-        return np.asarray(self.domain_losses @ self.reference)
+    def squares(self) -> Array:
+        """Σ_i a_ki², (p,)."""
+        return np.asarray(self.average.multiply(self.average).sum(axis=1)).ravel()
 
     @cached_property
     def _errors(self) -> _Errors:
         return _Errors(self.average)
 
     def error(self, c: int, mixture: Array, other: int | None = None) -> float:
-        """The standard error of Σ_k λ_k L̂_ck, or of how much that differs from another model's.
-
-        Parameters
-        ----------
-        c : int
-            The place of the model.
-        mixture : ndarray of shape (p,)
-            λ.
-        other : int or None
-            The place of the model to subtract, row by row; None subtracts nothing.
-
-        Returns
-        -------
-        float
-        """
+        """As `Judged` says, from the rows themselves."""
         loss = self.losses[c] if other is None else self.losses[c] - self.losses[other]
         return self._errors.of(loss, mixture)
-
-    def gain(self, c: int, other: int = 0, mixture: Array | None = None) -> tuple[float, float]:
-        """Σ_k λ_k (L̂_other,k − L̂_ck), and its standard error; λ is the other's worst mixture."""
-        lam = self.worst[other] if mixture is None else mixture
-        difference = self.domain_losses[other] - self.domain_losses[c]
-        return float(lam @ difference), self.error(c, lam, other)
-
-    def choose(self, rule: str = "guard") -> int:
-        """The place of the model to take.
-
-        Parameters
-        ----------
-        rule : str
-            "guard", the tamest that is within one paired standard error of the best, or has four
-            fifths of its gain; "1se", the tamest whose V is within the best one's own standard
-            error; or "min", the best.
-
-        Returns
-        -------
-        int
-        """
-        if rule not in RULES:
-            raise InputError("rule", f"is {rule!r}", "give 'guard', 'min' or '1se'")
-        if rule == "min":
-            return int(np.argmin(self.value))
-        fit = np.where(self._is_constant(), np.inf, self.value)
-        best = int(np.argmin(fit))
-        if rule == "1se":
-            limit = self.value[best] + self.error(best, self.worst[best])
-            return self._tamest(fit <= limit)
-        if self._is_known_by_few():
-            return 0
-        good = np.array([self._is_as_good(c, best) for c in range(len(fit))])
-        return self._tamest(good & np.isfinite(fit))
-
-    def _is_constant(self) -> NDArray[np.bool_]:
-        """Which models are little more than a constant guess, (C,); never the ordinary one."""
-        if self.constant is None:
-            return np.zeros(len(self.value), dtype=bool)
-        regret = self.constant - self.offsets
-        floor = self.mixtures.maximize(regret) @ regret
-        learnt = self.constant @ self.reference - self.pooled
-        little = (self.value >= (1 - WORTH) * floor) & (learnt < 0.5 * learnt[0])
-        return np.asarray(little & (np.arange(len(little)) > 0))
-
-    def _is_known_by_few(self) -> bool:
-        """Whether the worst mixture of the ordinary model rests on a domain of very few rows."""
-        squares = np.asarray(self.average.multiply(self.average).sum(axis=1)).ravel()
-        return bool(np.any((self.worst[0] > 0.01) & (squares > 1 / FEWEST_ROWS)))
-
-    def _is_as_good(self, c: int, best: int) -> bool:
-        """Whether rows cannot tell it from the best, or the difference is not worth its price."""
-        loss = float(self.value[c] - self.value[best])
-        last_fifth = LAST_FIFTH * float(self.value[0] - self.value[best])
-        small = max(WORTH * abs(float(self.value[0])), self.resolution)
-        return loss <= max(self.error(c, self.worst[c], best), last_fifth, small)
-
-    def _tamest(self, good: NDArray[np.bool_]) -> int:
-        return 0 if good[0] else int(np.argmin(np.where(good, self.pooled, np.inf)))
 
 
 def mean_error(values: Array, average: sparse.csc_array, mixture: Array) -> float:

@@ -36,12 +36,14 @@ __all__ = [
     "choose_ordinary",
     "fit_ordinary",
     "given_anchor",
+    "least_between",
     "ordinary_model",
     "rough_ordinary",
 ]
 
 GAMMAS = tuple(np.logspace(0, -5, 11).tolist())
 MOST_KEPT = 2e7  # entries of X in all problems that are kept
+NEAR = 2  # places in GAMMAS: so far from the best of one repeat is that of all
 ROUGH = 1e-4  # a gap that changes no choice between models
 
 
@@ -88,8 +90,8 @@ class Problems:
 
 def choose_ordinary(
     rows: Rows,
-    splits: Sequence[Split],
-    gammas: Sequence[float],
+    repeats: Sequence[Sequence[Split]],
+    gammas: Sequence[float] | None,
     options: dict[str, Any],
     problems: Problems | None = None,
 ) -> Ordinary:
@@ -99,10 +101,11 @@ def choose_ordinary(
     ----------
     rows : Rows
         The rows.
-    splits : sequence of (part, part)
-        What to fit and what to judge on, for each fold.
-    gammas : sequence of float
-        What to try; of a single one nothing needs to be known.
+    repeats : sequence of sequences of (part, part)
+        For each repeat, what to fit and what to judge on in each fold.
+    gammas : sequence of float or None
+        What to try; of a single one nothing needs to be known. None tries GAMMAS, all of them
+        in the first repeat and then those near the best, and takes what is `least_between` them.
     options : dict
         Options of `solve`, without gamma.
     problems : Problems or None
@@ -112,16 +115,69 @@ def choose_ordinary(
     -------
     Ordinary
     """
-    path = sorted(gammas, reverse=True)
+    path = sorted(GAMMAS if gammas is None else gammas, reverse=True)
     if len(path) == 1:
         return Ordinary(path[0], [])
     make = Problems(rows) if problems is None else problems
-    total, folds = np.zeros(len(path)), []
-    for number, (part, held_out) in enumerate(splits, start=1):
-        folds.append(rough_ordinary(make(number, part), path, options))
-        total += _pooled_losses(rows, [s.w for s in folds[-1]], held_out)
+    total, folds = np.zeros(len(path)), list[list[Waypoint]]()
+    for splits in repeats:
+        if folds and gammas is None:
+            near = _near(int(np.argmin(total)), len(path))
+            path, total, folds = path[near], total[near], [fold[near] for fold in folds]
+        for part, held_out in splits:
+            start = folds[0][0] if folds else None  # of other rows of the same table
+            folds.append(rough_ordinary(make(1 + len(folds), part), path, options, start))
+            total += _pooled_losses(rows, [s.w for s in folds[-1]], held_out)
     best = int(np.argmin(total))
-    return Ordinary(path[best], [fold[best] for fold in folds])
+    gamma = path[best] if gammas is not None else least_between(path, total)
+    if gamma == path[best]:
+        return Ordinary(gamma, [fold[best] for fold in folds])
+    parts = [part for splits in repeats for part, _ in splits]
+    return Ordinary(
+        gamma,
+        [
+            rough_ordinary(make(number, part), [gamma], options, fold[best])[0]
+            for number, (part, fold) in enumerate(zip(parts, folds, strict=True), start=1)
+        ],
+    )
+
+
+def _near(best: int, n: int) -> slice:
+    return slice(max(best - NEAR, 0), min(best + NEAR + 1, n))
+
+
+def least_between(gammas: Sequence[float], losses: Array) -> float:
+    """Where the parabola in log γ through the three best losses is least, to three digits.
+
+    With slopes s₁ to the left and s₂ to the right of the best point it lies between the middles of
+    these two stretches. The best γ itself is taken at an end, or where all three are alike.
+
+    Parameters
+    ----------
+    gammas : sequence of float
+        Values of γ > 0, falling or rising.
+    losses : ndarray of shape (C,)
+        The loss of each.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> gammas = np.array([1.0, 0.1, 0.01])
+    >>> least_between(gammas, (np.log(gammas) - np.log(0.05)) ** 2)
+    0.05
+    """
+    best = int(np.argmin(losses))
+    if not 0 < best < len(gammas) - 1:
+        return float(gammas[best])
+    x, y = np.log(gammas[best - 1 : best + 2]), losses[best - 1 : best + 2]
+    slopes = np.diff(y) / np.diff(x)
+    bend = (slopes[1] - slopes[0]) / (x[2] - x[0])
+    if not bend > 0:
+        return float(gammas[best])
+    return float(f"{np.exp((x[0] + x[1]) / 2 - slopes[0] / (2 * bend)):.3g}")
 
 
 def _pooled_losses(rows: Rows, models: Sequence[Array], part: Part) -> Array:
@@ -133,7 +189,10 @@ def _pooled_losses(rows: Rows, models: Sequence[Array], part: Part) -> Array:
 
 
 def rough_ordinary(
-    problem: LinearDomains, gammas: Sequence[float], options: dict[str, Any]
+    problem: LinearDomains,
+    gammas: Sequence[float],
+    options: dict[str, Any],
+    start: Waypoint | None = None,
 ) -> list[Waypoint]:
     """min_w Σ_k m̄_k L_k(w) + γ R(w) for γ falling, each from the one before; without proofs.
 
@@ -145,6 +204,8 @@ def rough_ordinary(
         The values of γ.
     options : dict
         Options of `Path`.
+    start : Waypoint or None
+        Where to begin.
 
     Returns
     -------
@@ -153,7 +214,7 @@ def rough_ordinary(
     path, target = Path(problem, **options), data_mixture(problem.sizes)
     found: list[Waypoint] = []
     for gamma in gammas:
-        found.append(path.model(target, gamma, start=found[-1] if found else None))
+        found.append(path.model(target, gamma, start=found[-1] if found else start))
     return found
 
 
@@ -183,7 +244,7 @@ def fit_ordinary(
 def ordinary_model(
     rows: Rows,
     part: Part = ALL,
-    gammas: Sequence[float] = GAMMAS,
+    gammas: Sequence[float] | None = None,
     folds: int = 5,
     **options: Any,
 ) -> tuple[float, Solution]:
@@ -195,8 +256,8 @@ def ordinary_model(
         The rows.
     part : slice or ndarray
         Which of them to learn from.
-    gammas : sequence of float
-        Values of γ₀ to try.
+    gammas : sequence of float or None
+        Values of γ₀ to try; None tries GAMMAS and takes the best between them.
     folds : int
         The number of folds.
     **options
@@ -220,7 +281,7 @@ def ordinary_model(
     """
     rough = {**options, "tol": max(ROUGH, options.get("tol", 0.0))}
     splits = list(deal(sorted_rows(rows, part=part), folds))
-    best = choose_ordinary(rows, splits, gammas, rough)
+    best = choose_ordinary(rows, [splits], gammas, rough)
     problem = rows.to_fit(part).merged()
     start = best.solutions[-1] if best.solutions else None
     return best.gamma, fit_ordinary(problem, best.gamma, options, start)

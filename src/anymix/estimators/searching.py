@@ -21,9 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from anymix.estimators.baselines import Baseline, alone_solutions, baseline_losses, is_regret
 from anymix.estimators.fitting import between
-from anymix.estimators.guarding import HeldOut
+from anymix.estimators.guarding import HeldOut, Judged
 from anymix.estimators.ordinary import (
-    GAMMAS,
     ROUGH,
     Anchor,
     Problems,
@@ -109,8 +108,8 @@ class Plan:
         b, what losses are compared with: 0, the best models for one domain, or numbers.
     anchor : "ordinary", array-like of shape (D,) or None
         a, the model that R pulls to: the ordinary one, one given, or 0.
-    ordinary_gammas : sequence of float
-        Values of γ₀ to try for the ordinary model.
+    ordinary_gammas : sequence of float or None
+        Values of γ₀ to try for the ordinary model; None tries many, and the best between them.
     norm : str
         R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
     max_iter : int
@@ -123,7 +122,7 @@ class Plan:
     mixtures: Mixtures = None
     baseline: Baseline = None
     anchor: Anchor = "ordinary"
-    ordinary_gammas: Sequence[float] = GAMMAS
+    ordinary_gammas: Sequence[float] | None = None
     norm: str = "squared"
     max_iter: int = 1000
     prior: Penalty | None = None
@@ -147,14 +146,14 @@ class Found:
     ----------
     candidates : list of Candidate
         The ordinary model and the robust ones, in the order of all results.
-    held_out : HeldOut
+    held_out : Judged
         Their losses.
     solutions : list of Waypoint
         Their models in the last fold, to start from.
     """
 
     candidates: list[Candidate]
-    held_out: HeldOut
+    held_out: Judged
     solutions: list[Waypoint]
 
     @property
@@ -162,6 +161,22 @@ class Found:
         """The place of the best robust candidate; 0, the ordinary model, if there is none."""
         robust = self.held_out.value[1:]
         return 1 + int(np.argmin(robust)) if robust.size else 0
+
+    @property
+    def nothing_gained(self) -> str:
+        """Why the ordinary model was kept, in a sentence."""
+        held = self.held_out
+        sentence = (
+            "nothing to gain for the worst domain with these data and features: the ordinary "
+            "model is kept"
+        )
+        if self.best_robust == 0:
+            return sentence
+        gain, error = held.gain(self.best_robust)
+        return (
+            f"{sentence} (its worst loss on rows held out is {held.value[0]:.4g}; there the best "
+            f"robust model changes it by {-gain:+.2g}, with a standard error of {error:.2g})"
+        )
 
 
 @dataclass(eq=False)
@@ -204,7 +219,7 @@ def search(rows: Rows, repeats: Sequence[Iterable[Split]], plan: Plan) -> Found:
 def _search(rows: Rows, repeats: Sequence[Sequence[Split]], plan: Plan) -> Found:
     options, problems = plan.options, Problems(rows)
     folds = [split for splits in repeats for split in splits]
-    ordinary = choose_ordinary(rows, folds, plan.ordinary_gammas, options, problems)
+    ordinary = choose_ordinary(rows, repeats, plan.ordinary_gammas, options, problems)
     plan = _without_copies(plan, rows)
     losses = np.zeros((1 + len(plan.candidates), len(rows)))
     times, alone = np.zeros(len(rows)), _Alone()

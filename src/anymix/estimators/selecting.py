@@ -19,7 +19,7 @@ from anymix.estimators.fitting import Settings
 from anymix.estimators.folding import repeated_folds
 from anymix.estimators.guarding import RULES, NothingGained
 from anymix.estimators.linear import estimator_of
-from anymix.estimators.ordinary import GAMMAS, Anchor
+from anymix.estimators.ordinary import Anchor
 from anymix.estimators.searching import ROBUST_GAMMAS, ROBUSTNESS, Candidate, Plan, candidates_of
 from anymix.mixtures import Penalty
 from anymix.mixtures.choosing import Mixtures
@@ -149,13 +149,12 @@ class AgnosticSelecting(BaseEstimator):
 
     def _plan(self, rows: Rows) -> Plan:
         """The candidates; with one domain there is none but the ordinary model."""
-        gammas, robust = (
-            defaults if self.gammas is None else _values("gammas", self.gammas)
-            for defaults in (GAMMAS, ROBUST_GAMMAS)
-        )
+        gammas = None if self.gammas is None else _values("gammas", self.gammas)
         grid = (_values(name, getattr(self, name)) for name in ("mus", "skewnesses"))
         bold = [t for t in _values("robustness", self.robustness) if t != 0]
-        candidates = candidates_of(bold, robust, *grid, to_zero=isinstance(self.anchor, str))
+        candidates = candidates_of(
+            bold, gammas or ROBUST_GAMMAS, *grid, to_zero=isinstance(self.anchor, str)
+        )
         return Plan(
             candidates if len(rows.names) > 1 else [],
             self.mixtures,

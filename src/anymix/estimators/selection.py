@@ -39,7 +39,7 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
     gammas : iterable of float or None
         Values of γ to try; each fit starts at its predecessor's solution. None is 10 ... 1e-3, one
         a decade, which supposes features of a standard scale. The ordinary model has a γ₀ of its
-        own, among these values or (None) among 1 ... 1e-5, two a decade.
+        own, among these values or (None) between 1 and 1e-5.
     mus : iterable of float
         Values of mu to try, in all combinations with the others.
     skewnesses : iterable of float or None
@@ -139,7 +139,7 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
     gammas : iterable of float or None
         Values of γ to try; each fit starts at its predecessor's solution. None is 10 ... 1e-3, one
         a decade, which supposes features of a standard scale. The ordinary model has a γ₀ of its
-        own, among these values or (None) among 1 ... 1e-5, two a decade.
+        own, among these values or (None) between 1 and 1e-5.
     mus : iterable of float
         Values of mu to try, in all combinations with the others.
     skewnesses : iterable of float or None

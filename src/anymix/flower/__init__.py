@@ -11,6 +11,7 @@ from anymix.flower.local import LocalGrid
 
 if TYPE_CHECKING:
     from anymix.flower.aggregation import Sum
+    from anymix.flower.fit import federated_fit
     from anymix.flower.local_training import LocalTraining
     from anymix.flower.members import MissingClientsError
     from anymix.flower.policy import Limits, Patience
@@ -29,6 +30,7 @@ __all__ = [
     "Sum",
     "client_app",
     "federated_certify",
+    "federated_fit",
     "federated_solve",
 ]
 
@@ -42,6 +44,7 @@ _LATER = {
     "Privacy": "anymix.flower.privacy",
     "Sum": "anymix.flower.aggregation",
     "federated_certify": "anymix.flower.solve",
+    "federated_fit": "anymix.flower.fit",
     "federated_solve": "anymix.flower.solve",
 }
 

@@ -148,6 +148,14 @@ def _answer_questions(app: ClientApp, data: ClientData) -> None:
         question = part_sums.Question.of_arrays(*unpack(message.content))
         return Message(pack(part_sums.answer(rows.problem, question), {}), reply_to=message)
 
+    @app.query("folds")
+    def folds(message: Message, context: Context) -> Message:
+        from anymix.flower.fold_rows import answer_about_folds
+
+        rows, number = data(context, {}).linear, number_of(data.key(context))
+        reply = answer_about_folds(rows.problem, number, *unpack(message.content))
+        return Message(pack(reply, {}), reply_to=message)
+
 
 def _answer_rounds(app: ClientApp, data: ClientData) -> None:
     """What a client is asked round by round: to train, and to judge a model."""

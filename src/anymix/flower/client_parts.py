@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from flwr.serverapp import Grid
@@ -106,14 +106,19 @@ class Clients:
             key: Question(pack(*question.to_arrays()), question.shapes, _no_negative_losses)
             for key, question in zip(self.roster.keys, questions, strict=True)
         }
-        replies = Round(SOLVE, asked, self._nodes, group=str(len(self.rounds) + 1))
+        answers = self.round(SOLVE, asked)
+        return [answers[key] for key in self.roster.keys]
+
+    def round(self, kind: str, asked: Mapping[str, Question]) -> dict[str, Answer]:
+        """The answers to these questions, by the key of the client; all of them, or an error."""
+        replies = Round(kind, asked, self._nodes, group=str(len(self.rounds) + 1))
         attempts = iter(range(1, self.attempts))
 
         def again(replies: Round) -> list[str]:
             if next(attempts, None) is None:
                 return []
             self._find_again(replies.unanswered)
-            replies.nodes |= self._nodes
+            replies.nodes |= {key: self._nodes[key] for key in asked}
             return replies.unanswered
 
         replies.ask(self.grid, self.timeout, again)
@@ -128,7 +133,7 @@ class Clients:
             replies.received,
             replies.seconds,
         )
-        return [replies.answers[key] for key in self.roster.keys]
+        return replies.answers
 
     def _find_again(self, keys: Sequence[str]) -> None:
         """Clients that came back on another node, with the same rows as before."""

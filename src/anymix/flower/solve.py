@@ -50,6 +50,17 @@ class FederatedSolution(Solution):
     client_keys: tuple[str, ...] = ()
     rounds: list[Record] = field(default_factory=list, repr=False)
 
+    @staticmethod
+    def of(solution: Solution, clients: Clients) -> FederatedSolution:
+        """A solution of the problem of these clients."""
+        return FederatedSolution(
+            **vars(solution),
+            domain_names=clients.roster.domains,
+            sizes=clients.roster.sizes,
+            client_keys=tuple(clients.roster.keys),
+            rounds=clients.rounds,
+        )
+
 
 def federated_solve(
     grid: Grid,
@@ -137,7 +148,7 @@ def federated_solve(
     (('east', 'west'), [0.0, 1.0], 2)
     """
     clients = Clients(grid, n_clients, domains, timeout, attempts, limits)
-    roster, chosen = clients.roster, clients.roster.mixture_set(mixtures)
+    chosen = clients.roster.mixture_set(mixtures)
     solution = solve(
         clients.problem(chosen.center),
         chosen,
@@ -151,13 +162,7 @@ def federated_solve(
         max_iter=max_iter,
         verbose=verbose,
     )
-    return FederatedSolution(
-        **vars(solution),
-        domain_names=roster.domains,
-        sizes=roster.sizes,
-        client_keys=tuple(member.key for member in roster.members),
-        rounds=clients.rounds,
-    )
+    return FederatedSolution.of(solution, clients)
 
 
 def federated_certify(

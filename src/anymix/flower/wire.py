@@ -6,6 +6,7 @@ round, each answered by one reply:
     query           who are you: key, domains, rows of each, length and kind of the model
     train           the model's arrays and the weights of the rows  →  update and sums of losses
     query.solve     w and λ  →  the sums that the exact solver asks for
+    query.folds     models  →  sums over the rows that folds fit, or hold out
     query.first     a seed  →  the first weights of the client's module
     query.moments   →  sums of the columns and of their squares, for a run without step sizes
     evaluate        the model's arrays  →  sums of the losses over all rows, or those held out
@@ -38,6 +39,7 @@ Settings = dict[str, Any]
 WHO = "query"
 TRAIN = "train"
 SOLVE = "query.solve"
+FOLDS = "query.folds"
 FIRST = "query.first"
 MOMENTS = "query.moments"
 EVALUATE = "evaluate"
@@ -45,6 +47,7 @@ EVALUATE = "evaluate"
 __all__ = [
     "EVALUATE",
     "FIRST",
+    "FOLDS",
     "MOMENTS",
     "SOLVE",
     "TRAIN",

@@ -221,8 +221,9 @@ def finished(
         s.column(medians.get(s.name)) if isinstance(s, NumberSums) else s.column() for s in numbers
     ]
     columns = tuple(column for column, _ in learnt if column is not None)
-    refuse_nothing(columns)
-    return columns, [note for _, note in learnt if note]
+    notes = [note for _, note in learnt if note]
+    refuse_nothing(columns, notes)
+    return columns, notes
 
 
 def _medians(gaps: Sequence[NumberSums], visit: Pass) -> dict[str, float]:

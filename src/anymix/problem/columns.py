@@ -9,7 +9,7 @@ of a frame in memory, or of a stretch of a file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,14 +25,20 @@ Entries = tuple[Array, NDArray[np.int32]]  # values, and the columns they stand 
 __all__ = [
     "MISSING",
     "OTHER",
+    "PART",
     "Category",
     "Cells",
     "Column",
+    "Date",
+    "DateCells",
     "Number",
+    "date_of",
     "matrix",
     "number_of",
+    "of_date",
     "of_levels",
     "of_number",
+    "parts_of_date",
     "refuse_nothing",
 ]
 
@@ -56,8 +62,21 @@ class Cells(Protocol):
         ...
 
 
+class Whole:
+    """A column that is one part of X, read from its own cells."""
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """What the column consists of."""
+        return (self,)
+
+    def cells(self, cells: Cells) -> Cells:
+        """The cells that the parts are read from."""
+        return cells
+
+
 @dataclass(frozen=True)
-class Number:
+class Number(Whole):
     """(x − mean)/scale, the median for a missing x, and if some were missing a 0/1 column too."""
 
     name: str
@@ -85,7 +104,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Category:
+class Category(Whole):
     """A 0/1 column for each level; a level not seen in training is all zeros, or `(other)`."""
 
     name: str
@@ -110,7 +129,82 @@ class Category:
         yield (where >= 0).astype(np.float64), np.maximum(where, 0)
 
 
-Column = Number | Category
+PART = ": "  # between a column of dates and what is read from it
+YEAR, MONTH, WEEKDAY, DAYS = ("year", "month", "weekday", "days since 1970")
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+@dataclass(frozen=True)
+class Date:
+    """A date as its year, its month, its weekday and the days since 1970.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    parts : tuple of Number and Category
+        Those of the four that are not constant, named as in `DateCells`.
+    """
+
+    name: str
+    parts: tuple[Number | Category, ...]
+
+    @property
+    def titles(self) -> list[str]:
+        """Names of the columns of X that this column becomes."""
+        return [title for part in self.parts for title in part.titles]
+
+    def cells(self, cells: Cells) -> Cells:
+        """Year, month, weekday and days of a column whose numbers are days since 1970."""
+        return DateCells(self.name, cells.numbers(self.name))
+
+
+@dataclass(frozen=True, eq=False)
+class DateCells:
+    """The parts of dates, given as days since 1970, NaN where one is missing.
+
+    Examples
+    --------
+    >>> cells = DateCells("born", np.array([0.0, 31.0, np.nan]))  # 1 January, 1 February
+    >>> cells.numbers("born: year")
+    array([1970., 1970.,   nan])
+    >>> codes, names = cells.levels("born: weekday")
+    >>> [names[k] for k in codes]
+    ['Thursday', 'Sunday', '(missing)']
+    """
+
+    name: str
+    days: Array
+
+    def __len__(self) -> int:
+        return len(self.days)
+
+    @property
+    def _dates(self) -> NDArray[Any]:
+        return np.nan_to_num(self.days, nan=0.0).astype(np.int64).astype("datetime64[D]")
+
+    def numbers(self, name: str) -> Array:
+        """The years, or the days."""
+        if name.endswith(DAYS):
+            return self.days.copy()
+        years = self._dates.astype("datetime64[Y]").astype(np.int64) + 1970.0
+        return np.where(np.isnan(self.days), np.nan, years)
+
+    def levels(self, name: str) -> tuple[NDArray[Any], list[str]]:
+        """The months, or the weekdays; and (missing)."""
+        if name.endswith(WEEKDAY):
+            codes, names = (self._dates.astype(np.int64) + 3) % 7, list(WEEKDAYS)
+        else:
+            codes = self._dates.astype("datetime64[M]").astype(np.int64) % 12
+            names = list(MONTHS)
+        return np.where(np.isnan(self.days), len(names), codes), [*names, MISSING]
+
+
+Column = Number | Category | Date
 
 
 def matrix(columns: Sequence[Column], cells: Cells) -> Any:
@@ -118,15 +212,16 @@ def matrix(columns: Sequence[Column], cells: Cells) -> Any:
 
     CSR has one entry in each row for each 0/1 column, 0 for a missing indicator.
     """
+    pieces = [(part, c.cells(cells)) for c in columns for part in c.parts]
     n, d = len(cells), sum(len(c.titles) for c in columns)
-    width = sum(len(c.titles) if isinstance(c, Number) else 1 for c in columns)
+    width = sum(len(c.titles) if isinstance(c, Number) else 1 for c, _ in pieces)
     dense = d <= 1.5 * width
     X = np.zeros((n, d)) if dense else np.empty((n, width))
     places = np.empty((0 if dense else n, width), dtype=np.int32)
     rows = np.arange(n)
     first = entry = 0
-    for c in columns:
-        for values, where in c.entries(cells):
+    for c, read in pieces:
+        for values, where in c.entries(read):
             if not dense:
                 X[:, entry], places[:, entry] = values, first + where
             elif isinstance(c, Number):
@@ -184,6 +279,44 @@ def of_levels(name: str, counts: Mapping[str, int]) -> tuple[Category | None, st
     return Category(name, tuple(levels)), f"{name!r}: {'; '.join(notes)}" if notes else ""
 
 
+def of_date(name: str, days: Array, learn: Callable[..., Any]) -> tuple[Date | None, str]:
+    """The column of a date, and a note on it.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    days : ndarray of shape (n,)
+        Days since 1970, NaN where the date is missing.
+    learn : function
+        (name, kind, cells) -> what is learnt of a part, or None; and a note. `kind` is "number" or
+        "category".
+
+    Returns
+    -------
+    tuple
+        A Date, or None if all are the same; and what to say of it.
+    """
+    cells, missing = DateCells(name, days), int(np.isnan(days).sum())
+    learnt = [learn(part, kind, cells)[0] for part, kind in parts_of_date(name).items()]
+    return date_of(name, [part for part in learnt if part is not None], missing)
+
+
+def parts_of_date(name: str) -> dict[str, str]:
+    """The names of the four parts of a column of dates, and whether each is a number."""
+    kinds = {YEAR: "number", MONTH: "category", WEEKDAY: "category", DAYS: "number"}
+    return {f"{name}{PART}{part}": kind for part, kind in kinds.items()}
+
+
+def date_of(name: str, parts: Sequence[Number | Category], missing: int) -> tuple[Date | None, str]:
+    """A column of dates of these parts, and a note on it."""
+    if not parts:
+        return None, f"{name!r}: left out, it is constant"
+    gaps = f", {some_missing(missing)}" if missing else ""
+    said = f"{name!r}: dates, used as year, month, weekday and days{gaps}"
+    return Date(name, tuple(parts)), said
+
+
 def some_missing(count: int) -> str:
     """How many values are missing, in words."""
     return f"{count:,} missing value{'s' * (count > 1)}"
@@ -225,12 +358,9 @@ def number_of(
     return Number(name, unit * median, unit * mean, unit * spread, has_missing)
 
 
-def refuse_nothing(columns: Sequence[Column]) -> None:
-    """Refuse a table in which there is no column to learn from."""
+def refuse_nothing(columns: Sequence[Column], notes: Sequence[str] = ()) -> None:
+    """Refuse a table in which there is no column to learn from, and say why."""
     if not columns:
-        raise InputError(
-            "",
-            "there is no column to learn from, besides target and domains: each is constant "
-            "or empty in the rows to fit",
-            "add one",
-        )
+        why = "; ".join(note for note in notes if "left out" in note) or "the table has no other"
+        found = f"there is no column to learn from, besides target and domains ({why})"
+        raise InputError("", found, "add one")

@@ -20,7 +20,7 @@ Split = tuple[Part, Part]  # to fit, to judge on
 BLOCK = 2**16  # rows that are counted at a time
 LEAST = 1000  # rows of a domain or class in a sample: the worst domain may be a small one
 
-__all__ = ["Index", "Split", "deal", "hold_out", "sample", "sorted_rows"]
+__all__ = ["Index", "Split", "deal", "deal_groups", "hold_out", "sample", "sorted_rows"]
 
 
 class Shuffler(Protocol):
@@ -77,6 +77,47 @@ def deal(order: Index, folds: int) -> Iterator[tuple[Index, Index]]:
     """
     turn = np.arange(len(order)) % folds
     return ((order[turn != k], order[turn == k]) for k in range(folds))
+
+
+def deal_groups(
+    rows: Rows, groups: NDArray[Any], folds: int, rng: Shuffler | None = None
+) -> list[tuple[Index, Index]]:
+    """The same for whole groups, such as all rows of a patient: one is never in two parts.
+
+    The largest groups are dealt out first, each to the part that has least of its domains and
+    classes.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    groups : ndarray of shape (n,)
+        The group of each, any labels.
+    folds : int
+        How many parts.
+    rng : numpy.random.Generator or RandomState, or None
+        Shuffles groups of one size; None keeps their order.
+
+    Returns
+    -------
+    list of (ndarray, ndarray)
+        For each part the rows outside and inside it.
+    """
+    _, code = np.unique(groups, return_inverse=True)
+    key = np.asarray(rows.domains.key()).astype(np.int64)
+    strata = key if rows.classes is None else key * len(rows.classes) + rows.y
+    _, stratum = np.unique(strata, return_inverse=True)
+    counts = np.zeros((code.max() + 1, stratum.max() + 1))
+    np.add.at(counts, (code, stratum), 1.0)
+    counts /= counts.sum(axis=0)  # the share of each stratum that a group has
+    turn = np.arange(len(counts)) if rng is None else rng.permutation(len(counts))
+    order = np.lexsort((turn, -np.bincount(code)))
+    full, part = np.zeros((folds, counts.shape[1])), np.empty(len(counts), dtype=np.intp)
+    for g in order:
+        part[g] = np.argmin(full @ counts[g] + 1e-6 * full.sum(axis=1))
+        full[part[g]] += counts[g]
+    where = part[code]
+    return [(np.flatnonzero(where != k), np.flatnonzero(where == k)) for k in range(folds)]
 
 
 def hold_out(order: Index, share: float) -> tuple[Index, Index]:

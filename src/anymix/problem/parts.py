@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -190,14 +189,15 @@ class Parts:
         """m̄ = m_k / m, the mixture of the rows themselves, (p,)."""
         return self.sizes / float(self.sizes.sum())
 
-    @cached_property
+    @property  # not cached_property: in Python 3.11 its lock would stop all other problems too
     def loss_scale(self) -> float:
         """As in LinearDomains: the worst loss of the mean target, at most 1; 1 for classes."""
         if self._first is None or not math.isnan(self._loss_scale):
             return self._loss_scale
         least = 1e-16 * float(self._first.losses.max())
         mean = self.at(np.where(self.penalized, 0.0, self._target / self._n_targets))
-        return min(1.0, max(float(mean.losses.max()), least) or 1.0)
+        self._loss_scale = min(1.0, max(float(mean.losses.max()), least) or 1.0)
+        return self._loss_scale
 
     def merged(self) -> Oracle:
         """Itself: the parts keep their rows."""

@@ -104,7 +104,7 @@ def _draw_points(axes: Axes, panel: Panel) -> None:
         looks = (
             FAINT
             if series.rows == FITTED
-            else {"color": COLORS[1], "fmt": "o-", "ecolor": "#0072b288"}
+            else {"color": COLORS[1], "fmt": "o-", "ecolor": "#00407888"}
         )
         # An infinite line would not be drawn at all; one of twice the picture leaves it.
         along, up = (np.minimum(e, 2 * (end[1] - end[0])) for e, end in _errors(panel, series))

@@ -78,6 +78,8 @@ class Front:
         The place of the model that was taken.
     series : list of Series
         The rows held out, if there are any, then the rows fitted.
+    title : str
+        What the losses are called: "loss", or "RMSE" for roots of half squared errors.
 
     Examples
     --------
@@ -94,6 +96,7 @@ class Front:
     gammas: Array | None
     chosen: int | None
     series: list[Series]
+    title: str = "loss"
 
     @property
     def ordinary(self) -> int | None:
@@ -111,8 +114,8 @@ class Front:
         return names
 
     def hover(self, series: Series) -> list[str]:
-        """What is said of each point when it is pointed at, its lines parted by <br>."""
-        return ["<br>".join(self._lines(series, i)) for i in range(len(self.robustness))]
+        """What is said of each point when it is pointed at, in lines."""
+        return ["\n".join(self._lines(series, i)) for i in range(len(self.robustness))]
 
     def _lines(self, series: Series, i: int) -> Iterator[str]:
         yield self.models[i] + ("" if self.gammas is None else f"; γ = {self.gammas[i]:.3g}")
@@ -153,10 +156,14 @@ class Front:
             rows = "These are the rows fitted: new rows mostly lose more, and may rank them anew."
         else:
             rows = "Rows held out tell what to expect of new rows; rows fitted flatter a model."
+        if self.title != "loss":
+            return f"{rows} {self.title} is √(2 × the loss that was trained, half squared errors)."
         return f"{rows} The loss is the one that was trained, which need not be that of the audit."
 
 
-def checked_frontier(frontier: Any, names: Sequence[str] | None = None) -> Front:
+def checked_frontier(
+    frontier: Any, names: Sequence[str] | None = None, *, rooted: bool = False
+) -> Front:
     """A frontier that can be shown: of these domains, and every loss in it finite.
 
     Parameters
@@ -165,6 +172,9 @@ def checked_frontier(frontier: Any, names: Sequence[str] | None = None) -> Front
         What `pareto_front` or an estimator's `frontier_` gives.
     names : sequence of str, optional
         The domains it must have, in any order.
+    rooted : bool
+        Whether half squared errors were trained, to be shown as RMSE = √(2 L); a loss below 0, of
+        models that are compared with a baseline, stays as it is.
 
     Returns
     -------
@@ -183,12 +193,21 @@ def checked_frontier(frontier: Any, names: Sequence[str] | None = None) -> Front
     order = np.argsort(t, kind="stable")
     held, fitted = frontier.held_out, frontier.fitted
     found_series = [] if held is None else [_series(HELD_OUT, "held_out", held, order)]
+    series = [*found_series, _series(FITTED, "fitted", fitted, order)]
+    rooted = rooted and min(float(x.min()) for s in series for x in (s.pooled, s.worst)) > 0
     return Front(
         t[order],
         _gammas(frontier, order),
         _chosen(frontier, order),
-        [*found_series, _series(FITTED, "fitted", fitted, order)],
+        [_rooted(s) for s in series] if rooted else series,
+        "RMSE" if rooted else "loss",
     )
+
+
+def _rooted(s: Series) -> Series:
+    """√(2 L), and its standard error to first order, e / √(2 L)."""
+    x, y = np.sqrt(2 * s.pooled), np.sqrt(2 * s.worst)
+    return Series(s.rows, x, y, s.pooled_error / x, s.worst_error / y)
 
 
 def _few(names: Sequence[str]) -> str:
@@ -237,7 +256,7 @@ def robustness_in_words(t: float) -> str:
 
 def error_in_words(error: float) -> str:
     """A standard error with two digits, such as '± 0.012'."""
-    return "± ∞" if math.isinf(error) else f"± {error:.2g}"
+    return "± ∞" if math.isinf(error) else f"± {error:,.0f}" if error >= 100 else f"± {error:.2g}"
 
 
 def _change(new: float, old: float) -> str:

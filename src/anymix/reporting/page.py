@@ -32,6 +32,7 @@ from anymix.reporting.arguments import (
 from anymix.reporting.frontiers import Front, Series, checked_frontier
 from anymix.reporting.panels import Panel, marks_of, panels_of
 from anymix.reporting.shown import Measure, Shown
+from anymix.reporting.standing import Standing, standing_in_words, standings_of, verdict_of
 from anymix.reporting.training import training_curves
 from anymix.solvers import Certificate, Frontier
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["report"]
 
+PROGRAM = ("text", "chart", "standing", "frontier", "mixture", "maps", "ladder", "bars", "training",
+           "start")  # fmt: skip
 MOST_OPEN_ROWS = 12  # of a table; a longer one is folded away at first
 
 
@@ -80,10 +83,11 @@ def report(
         What robustness buys and costs: `frontier_` of an estimator that chooses, or what
         `pareto_front` returned, over the domains of the audits.
     verdict : str, optional
-        The sentence to read first, such as `TableFit.verdict`.
+        The sentence to read first, such as `TableFit.verdict`; None is what the audits say by
+        themselves.
     beside : mapping, optional
         Audits of other models on the same rows, only for the table at a glance, such as
-        `TableFit.beside`: {"a constant guess": audit(...)}.
+        `TableFit.beside`: {"a constant guess": audit(...)}. A constant guess can be the verdict.
 
     Returns
     -------
@@ -101,7 +105,10 @@ def report(
     'report.html'
     """
     file, shown = checked_file(path), checked_audits(audits)
-    front = None if frontier is None else checked_frontier(frontier, shown.names)
+    others, standings = checked_beside(beside, shown), standings_of(shown)
+    front = None
+    if frontier is not None:
+        front = checked_frontier(frontier, shown.names, rooted=shown.first.is_rooted)
     star = None if mixture is None else checked_mixture(mixture, shown.p)
     if certificate is not None and not isinstance(certificate, Certificate):
         raise InputError("certificate", f"is {certificate!r}", "give that of a Solution, or None")
@@ -109,14 +116,16 @@ def report(
         raise InputError("notes", f"is one string, {notes!r}", "give a list of sentences")
     page = _template().render(
         title=title,
-        verdict=checked_verdict(verdict),
+        verdict=checked_verdict(verdict) or verdict_of(shown, others),
+        standing_words=standing_in_words(shown, standings),
         shown=shown,
-        beside=checked_beside(beside, shown),
+        beside=others,
         front=front,
         measures=list(shown.measures()),
+        order=[int(k) for k in np.argsort(-shown.highest_losses, kind="stable")],
         most_open_rows=MOST_OPEN_ROWS,
         paragraphs=[*words.meaning(shown, certificate), *notes],
-        data=_plain(_data(shown, star, training_curves(history, shown.names), front)),
+        data=_plain(_data(shown, star, training_curves(history, shown.names), front, standings)),
         version=anymix.__version__,
     )
     return write_whole(file, lambda new: new.write_text(page, encoding="utf-8"))
@@ -127,7 +136,6 @@ def _template() -> Template:
     with extra_of("the report"):
         from jinja2 import Environment, PackageLoader, StrictUndefined
         from markupsafe import Markup  # text that is HTML already
-        from plotly.offline import get_plotlyjs
     environment = Environment(
         loader=PackageLoader("anymix.reporting", "page"),
         autoescape=True,
@@ -138,7 +146,7 @@ def _template() -> Template:
     # The filter `tojson` writes <, >, & and ' as escapes, so that no name can end the script.
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     environment.filters["number"] = words.number
-    own = {"css": _part("page.css"), "js": _part("page.js"), "plotly": get_plotlyjs()}
+    own = {"css": _part("page.css"), "js": "\n".join(_part(f"{name}.js") for name in PROGRAM)}
     written = {name: Markup(text) for name, text in own.items()}
     return environment.get_template("page.html", globals={"words": words, **written})
 
@@ -152,10 +160,13 @@ def _data(
     star: NDArray[np.float64] | None,
     training: dict[str, Any],
     front: Front | None,
+    standings: list[Standing],
 ) -> dict[str, Any]:
-    """What page.js reads."""
+    """What the page's program reads."""
     return {
         "loss": shown.loss,
+        "rooted": shown.first.is_rooted,
+        "standing": [standing.to_page() for standing in standings],
         "domains": shown.names,
         "sizes": shown.first.sizes,
         "sample": shown.sample,
@@ -166,6 +177,7 @@ def _data(
         "outline": shown.outline() if shown.p == 3 and not shown.whole else None,
         "telling": _most_telling(shown, star),
         "training": training,
+        "frontierLoss": None if front is None else front.title,
         "frontier": None if front is None else [_panel(front, p) for p in panels_of(front)],
     }
 
@@ -197,6 +209,7 @@ def _model(name: str, audit: Audit) -> dict[str, Any]:
         "worst": audit.agnostic_loss,
         "worst_mixture": audit.worst_mixture,
         "accuracy": audit.metrics.get("accuracy"),  # of a mixture: Σ λ_k accuracy_k, as for losses
+        "mae": audit.metrics.get("mae"),
     }
 
 

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 __all__ = ["COLORS", "figure_of", "literal", "picture", "saved"]
 
-COLORS = ("#c44e00", "#0072b2", "#00795a", "#8f4a7a", "#6b6b00")  # as in page/page.js
+COLORS = ("#d9730d", "#004078", "#00704f", "#8a3a73", "#6b6b00")  # as in page/page.css
 STAR = "#6a3d9a"
 MOST_BARS = 24  # domains in a picture, those of highest loss
 EDGED: dict[str, Any] = {"markeredgecolor": "black", "clip_on": False}  # a mark seen on any colour

@@ -10,12 +10,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anymix.auditing import Audit
+from anymix.auditing.words import metric_title
 
 Array = NDArray[np.float64]
 
@@ -80,8 +81,12 @@ class Shown:
 
     @property
     def loss(self) -> str:
-        """The name of the loss, for people."""
-        return self.first.loss_title
+        """The name of the loss, for people: half squared errors are shown as RMSE."""
+        return self.first.unit_title
+
+    def in_unit(self, loss: Any) -> Any:
+        """Losses as they are shown: half squared errors in the target's unit."""
+        return self.first.in_unit(loss)
 
     @property
     def level(self) -> str:
@@ -90,8 +95,8 @@ class Shown:
 
     @property
     def sample(self) -> Array:
-        """m̄, the domains' shares of the rows, (p,)."""
-        sizes = np.asarray(self.first.sizes, dtype=np.float64)
+        """m̄, the domains' shares of the rows (or of their weights), (p,)."""
+        sizes = self.first.masses
         return np.asarray(sizes / sizes.sum())
 
     @property
@@ -122,18 +127,16 @@ class Shown:
     def measures(self) -> Iterator[Measure]:
         """The loss, then the metrics that all models have."""
         audits, kinds = list(self.audits.values()), self.first.interval_kinds
-        losses = [(a.domain_losses, a.intervals) for a in audits]
+        losses = [(a.in_unit(a.domain_losses), a.in_unit(a.intervals)) for a in audits]
         told = [
-            np.array([a.tells(x, ends) for x, ends in zip(*found, strict=True)])
-            for a, found in zip(audits, losses, strict=True)
+            np.array([a.tells(x, e) for x, e in zip(a.domain_losses, a.intervals, strict=True)])
+            for a in audits
         ]
         yield Measure(self.loss, losses, kinds["loss"], told)
         for name in audits[0].metrics:
+            if name == "rmse" and self.first.is_rooted:  # the loss itself, as it is shown
+                continue
             if all(name in a.metrics for a in audits):
                 found = [(a.metrics[name], a.metric_intervals[name]) for a in audits]
                 always = np.ones(self.p, dtype=bool)
-                yield Measure(_title(name), found, kinds[name], [always] * len(audits))
-
-
-def _title(metric: str) -> str:
-    return metric.upper() if metric in ("auc", "mae", "rmse") else metric.replace("_", " ")
+                yield Measure(metric_title(name), found, kinds[name], [always] * len(audits))

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from anymix.auditing import Audit, compare
-from anymix.auditing.words import FEW_ROWS
+from anymix.auditing import Audit
+from anymix.auditing.words import FEW_ROWS, metric_title, short
 from anymix.reporting.shown import Shown
 from anymix.solvers import Certificate
 
@@ -20,6 +20,7 @@ __all__ = [
     "number",
     "promised",
     "set_in_words",
+    "standing_note",
 ]
 
 BIAS = (
@@ -31,7 +32,7 @@ BIAS = (
 
 
 def number(x: float) -> str:
-    """A number with four digits, written as page.js writes it.
+    """A number as the whole page writes it, its program (text.js) too; see `auditing.words.short`.
 
     Parameters
     ----------
@@ -45,14 +46,11 @@ def number(x: float) -> str:
     Examples
     --------
     >>> number(0.5), number(12345.6), number(1.5e-7), number(float("nan"))
-    ('0.5000', '12346', '1.500e-07', '–')
+    ('0.5000', '12,346', '1.5e-07', '–')
     """
     if not math.isfinite(x):
         return "–" if math.isnan(x) else "∞" if x > 0 else "−∞"
-    if x == 0:
-        return "0"
-    digits = math.floor(math.log10(abs(x)))
-    return f"{x:.{max(3 - digits, 0)}f}" if -4 <= digits < 6 else f"{x:.3e}"
+    return short(x)
 
 
 def mixture_in_words(audit: Audit) -> str:
@@ -102,7 +100,7 @@ def promised(audit: Audit) -> str:
     """
     if "loss" not in audit.guarantees:
         return "–"
-    return f"at most {number(audit.guarantees['loss'].value)}"
+    return f"at most {number(audit.in_unit(audit.guarantees['loss'].value))}"
 
 
 def set_in_words(shown: Shown) -> str:
@@ -117,8 +115,19 @@ def lead(shown: Shown) -> str:
     models = "one model" if len(shown.audits) == 1 else f"{len(shown.audits)} models"
     domains = "one domain" if shown.p == 1 else f"{shown.p} domains"
     return (
-        f"{shown.loss.capitalize()} of {models} on {shown.first.n_rows:,} rows in {domains}, and "
-        "on every mixture of the domains. Lower is better."
+        f"{shown.loss[0].upper()}{shown.loss[1:]} of {models} on {shown.first.n_rows:,} rows in "
+        f"{domains}, and on every mixture of the domains. Lower is better."
+    )
+
+
+def standing_note(shown: Shown) -> str:
+    """How to read the first picture."""
+    few = "The ten domains of highest loss; the table below has all. " if shown.p > 10 else ""
+    if len(shown.audits) == 1:
+        return f"{few}Lines are {shown.level} confidence intervals."
+    return (
+        f"{few}Lines are {shown.level} confidence intervals of the difference, paired row by row: "
+        "one that does not reach the middle is sure. Each is about one domain alone."
     )
 
 
@@ -148,13 +157,14 @@ def meaning(shown: Shown, certificate: Certificate | None) -> Iterator[str]:
     """
     for name, a in shown.audits.items():
         yield (
-            f"{name}: {shown.loss} {number(a.pooled_loss)} on the rows as they are, but "
-            f"{number(a.agnostic_loss)} on the worst mixture, {mixture_in_words(a)}."
+            f"{name}: {shown.loss} {number(a.in_unit(a.pooled_loss))} on the rows as they are, but "
+            f"{number(a.in_unit(a.agnostic_loss))} on the worst mixture, {mixture_in_words(a)}."
         )
         if "loss" in a.guarantees:
             yield f"{name}, guaranteed: {a.guarantees['loss'].explain()}"
     if len(shown.audits) > 1:
         yield _price(shown)
+    yield from _apart(shown)
     yield f"The worst case is over {set_in_words(shown)}."
     yield from _counting(shown.first)
     yield from _little_known(shown)
@@ -166,11 +176,25 @@ def meaning(shown: Shown, certificate: Certificate | None) -> Iterator[str]:
 def _price(shown: Shown) -> str:
     """What the last model costs on average against the first, and what it gains at worst."""
     names, audits = list(shown.audits), list(shown.audits.values())
-    found = compare(audits[0], audits[-1])
-    return (
-        f"The price of robustness: against {names[0]}, {names[-1]} has {_change(found.price)} "
-        f"{shown.loss} on the rows as they are, and {_change(-found.gain)} on the worst mixture."
+    (pooled, worst), (new_pooled, new_worst) = (
+        (a.in_unit(a.pooled_loss), a.in_unit(a.agnostic_loss)) for a in (audits[0], audits[-1])
     )
+    return (
+        f"The price of robustness: against {names[0]}, {names[-1]} has "
+        f"{_change(new_pooled - pooled)} {shown.loss} on the rows as they are, and "
+        f"{_change(new_worst - worst)} on the worst mixture."
+    )
+
+
+def _apart(shown: Shown) -> Iterator[str]:
+    """How far apart the domains' rates are, if rates were asked for."""
+    for name, a in shown.audits.items():
+        found = [
+            f"{metric_title(what)} {number(d.value)} ({number(d.low)} to {number(d.high)})"
+            for what, d in a.disparities.items()
+        ]
+        if found:
+            yield f"{name}, how far the domains are apart: {', '.join(found)}."
 
 
 def _change(x: float) -> str:

@@ -1,10 +1,29 @@
 """min over w, max over λ: the exact solver with its proof, and the stochastic algorithms."""
 
-from anymix.solvers.certificates import Certificate, certify
-from anymix.solvers.exact import Solution, solve
-from anymix.solvers.frontier import Frontier, pareto_front
-from anymix.solvers.products import solve_multiplicative
-from anymix.solvers.stochastic import Iterate, optimistic_afl, stochastic_afl
+from typing import TYPE_CHECKING
+
+from anymix.loading import names_on_demand
+
+if TYPE_CHECKING:
+    from anymix.solvers.certificates import Certificate, certify
+    from anymix.solvers.exact import Solution, solve
+    from anymix.solvers.frontier import Frontier, pareto_front
+    from anymix.solvers.products import solve_multiplicative
+    from anymix.solvers.stochastic import Iterate, optimistic_afl, stochastic_afl
+
+# An exact solver has no need of samplers and optimizers, nor those of it.
+_PLACE = {
+    "Certificate": "anymix.solvers.certificates",
+    "Frontier": "anymix.solvers.frontier",
+    "Iterate": "anymix.solvers.stochastic",
+    "Solution": "anymix.solvers.exact",
+    "certify": "anymix.solvers.certificates",
+    "optimistic_afl": "anymix.solvers.stochastic",
+    "pareto_front": "anymix.solvers.frontier",
+    "solve": "anymix.solvers.exact",
+    "solve_multiplicative": "anymix.solvers.products",
+    "stochastic_afl": "anymix.solvers.stochastic",
+}
 
 __all__ = [
     "Certificate",
@@ -18,3 +37,5 @@ __all__ = [
     "solve_multiplicative",
     "stochastic_afl",
 ]
+
+__getattr__, __dir__ = names_on_demand(__name__, _PLACE)

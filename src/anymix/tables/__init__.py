@@ -15,8 +15,9 @@ Examples
 ['no', 'yes', 'no', 'yes']
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from anymix.loading import names_on_demand
 
 if TYPE_CHECKING:
     from anymix.tables.audited import audit_frame
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
 # Loading the solver takes longer than refusing a file that is not there; so each name is loaded
 # when it is asked for.
 _PLACE = {
-    "TableBound": "bounding",
-    "TableFit": "fitting",
-    "TableModel": "models",
-    "audit_frame": "audited",
-    "bound_frame": "bounding",
-    "fit_table": "fitting",
-    "load_model": "models",
-    "predict_table": "predicting",
-    "read_table": "files",
-    "save_model": "models",
+    "TableBound": "anymix.tables.bounding",
+    "TableFit": "anymix.tables.fitting",
+    "TableModel": "anymix.tables.models",
+    "audit_frame": "anymix.tables.audited",
+    "bound_frame": "anymix.tables.bounding",
+    "fit_table": "anymix.tables.fitting",
+    "load_model": "anymix.tables.models",
+    "predict_table": "anymix.tables.predicting",
+    "read_table": "anymix.tables.files",
+    "save_model": "anymix.tables.models",
 }
 
 __all__ = [
@@ -54,12 +55,4 @@ __all__ = [
     "save_model",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PLACE:
-        return getattr(import_module(f"anymix.tables.{_PLACE[name]}"), name)
-    raise AttributeError(f"module 'anymix.tables' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = names_on_demand(__name__, _PLACE)

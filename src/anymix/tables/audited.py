@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,9 @@ from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.cells import combined
 from anymix.tables.frames import column, pandas_frame
 from anymix.tables.labels import coded_column
+from anymix.tables.reading import Reading, odd_notes, settled_frame
 
-__all__ = ["audit_frame"]
+__all__ = ["Meant", "audit_frame", "class_meant"]
 
 
 def audit_frame(
@@ -82,7 +84,8 @@ def audit_frame(
             "do not fit",
             "give a target and a prediction, or else losses",
         )
-    frame = pandas_frame(frame)
+    named = {*prediction, *(name for name in (target, losses, against) if name)}
+    frame = settled_frame(pandas_frame(frame), Reading(labels=named, as_written=set(domains)))
     coded = {name: coded_column(frame, name) for name in domains}
     (names, codes), _ = combined(list(coded.values()), list(coded))
     Λ = target_mixtures(mixtures, None, np.bincount(codes).astype(np.float64), names.tolist())
@@ -102,10 +105,63 @@ def audit_frame(
         "guarantee": guarantee,
         "classes": None if classes is None or y is None else _typed_classes(classes, y),
     }
+    if y is not None and classes is None and target and len(prediction) == 1:
+        options["classes"] = class_meant(frame, target, prediction[0]).classes
     return {
         ", ".join(columns): _audited(argument, y, said[argument], options)
         for argument, columns in models.items()
     }
+
+
+class Meant(NamedTuple):
+    """What a single column of probabilities is about.
+
+    Attributes
+    ----------
+    classes : list or None
+        Both classes, the one it is about last; None if it is not of that kind.
+    notes : list of str
+        What to say of it.
+    """
+
+    classes: list[Any] | None
+    notes: list[str]
+
+
+def class_meant(frame: Any, target: str, prediction: str) -> Meant:
+    """Which of two classes a column of probabilities is about: the one in its name, or the last.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The table.
+    target : str
+        The column of what is true.
+    prediction : str
+        The column of probabilities.
+
+    Returns
+    -------
+    Meant
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"y": ["bad", "good"], "probability of bad": [0.9, 0.25]})
+    >>> class_meant(table, "y", "probability of bad").classes
+    ['good', 'bad']
+    """
+    truth, said = column(frame, target).dropna(), column(frame, prediction).dropna()
+    classes = sorted(truth.unique().tolist(), key=str) if truth.nunique() == 2 else []
+    share = said.dtype.kind == "f" and said.between(0, 1).all() and (said % 1 != 0).any()
+    if not (classes and share and truth.dtype.kind in "OiubT"):
+        return Meant(None, [])
+    words = re.split(r"[^\w.+-]+|_", prediction.casefold())
+    named = [c for c in classes if str(c).casefold() in words]
+    about = named[0] if len(named) == 1 else classes[-1]
+    note = f"{prediction!r}: read as the probability of {str(about)!r}"
+    why = ", as its name says" if len(named) == 1 else "; name the classes if it is the other"
+    return Meant(sorted(classes, key=lambda c: c == about), [note + why])
 
 
 def _audited(argument: str, y: Any, entries: NDArray[Any], options: dict[str, Any]) -> Audit:
@@ -154,7 +210,8 @@ def _entries(frame: Any, names: Sequence[str]) -> NDArray[Any]:
     for name in names:
         missing = int(column(frame, name).isna().sum())
         if missing:
-            found = f"has {missing:,} missing values"
+            odd = "; ".join(odd_notes(frame, [name]))
+            found = f"has {missing:,} missing values" + (f" ({odd})" if odd else "")
             raise InputError(f"column {name!r}", found, "drop those rows or fill them in")
     values = [np.asarray(frame[name]) for name in names]
     return values[0] if len(values) == 1 else np.column_stack(values)

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from anymix.errors import InputError
 from anymix.estimators.domain_features import Kind, members_of, widened
 from anymix.mixtures import MixtureSet
+from anymix.problem.dealing import deal_groups
 from anymix.problem.rows import ALL, Part, Rows, take
 from anymix.solvers.certificates import Certificate
 from anymix.solvers.frontier import Frontier
@@ -27,6 +28,7 @@ Array = NDArray[np.float64]
 __all__ = ["BoostedChoice", "BoostedFit", "BoostedLearner", "BoostedModel", "check_boosted"]
 
 FEW_ROWS = 10_000
+FOLDS = 5
 TREES: dict[str, Any] = {  # of a kind that needs no tuning: many small steps, stopped in time
     "learning_rate": 0.05,
     "max_iter": 300,
@@ -157,11 +159,14 @@ class BoostedLearner:
         t, if only one is to be tried; 0 is the ordinary model, whatever rows held out say.
     use_domain : "intercept" or None
         Whether the domain is a feature.
+    groups : ndarray of shape (n,) or None
+        The group of each row; one is never in two folds.
     """
 
     mixtures: MixtureSet
     robustness: float | None
     use_domain: Kind
+    groups: NDArray[Any] | None = None
 
     def search(self, rows: Rows, part: Part = ALL) -> None:
         """Trees are chosen where they are fitted."""
@@ -209,7 +214,9 @@ class BoostedLearner:
         model = AgnosticEnsemble(_trees(rows), self.mixtures, **options)
         domains = rows.names[rows.domains.key()[part]]
         counts = np.bincount(rows.domains.key()[part], minlength=len(rows.names))
-        if counts.min() < model.cv:
+        if self.groups is not None:
+            model.set_params(cv=deal_groups(rows.take(part), self.groups[part], FOLDS))
+        elif counts.min() < model.cv:
             name = str(rows.names[np.argmin(counts)])
             found = f"is too low: domain {name!r} has {counts.min()} rows to learn trees from"
             raise InputError("min_rows", found, "raise it, say to 30, to put small ones together")

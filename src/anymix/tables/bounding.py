@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from anymix.auditing.guarantees import Guarantee, probability
+from anymix.auditing.titles import LOSS_TITLES
 from anymix.auditing.words import plain, rich_table, short
 from anymix.bounds import (
     DomainAdvice,
@@ -30,6 +31,8 @@ Array = NDArray[np.float64]
 
 __all__ = ["TableBound", "bound_frame"]
 
+USUAL_CUT = 3.0  # of log losses: those of what was given a probability of 5 %
+
 
 @dataclass(frozen=True, eq=False)
 class TableBound:
@@ -44,7 +47,7 @@ class TableBound:
     widths : ndarray of shape (p,)
         M √(log(p/δ)/(2m_k)), how far chance may move the mean loss of each, all at once.
     missing : ndarray of int, shape (p,)
-        How many more rows bring that down to `width`.
+        How many more rows bring that down to `width`; no sensible number if `is_far`.
     width : float
         The width that is wanted.
     skewness : float
@@ -77,6 +80,11 @@ class TableBound:
     guarantee: Guarantee | None
     advice: DomainAdvice
 
+    @property
+    def is_far(self) -> bool:
+        """Whether M is the limit of a log loss that nothing cuts, far above any usual loss."""
+        return self.guarantee is not None and self.guarantee.loss == LOSS_TITLES["log"]
+
     def summary(self) -> str:
         """The findings in plain language, a few sentences.
 
@@ -102,7 +110,7 @@ class TableBound:
                 "share": self.sizes[k] / total,
                 "skewness": total / self.sizes[k],
                 "width": plain(self.widths[k]),
-                "rows_needed": int(self.missing[k]),
+                "rows_needed": None if self.is_far else int(self.missing[k]),
             }
             | ({} if promise is None else _of_losses(promise, k))
             for k, name in enumerate(self.domain_names)
@@ -129,7 +137,7 @@ class TableBound:
                 f"{m / total:.1%}",
                 short(total / m, 1),
                 f"±{short(w, 3)}",
-                f"{more:,}",
+                "–" if self.is_far else f"{more:,}",
             ]
             for name, m, w, more in zip(
                 self.domain_names, self.sizes, self.widths, self.missing, strict=True
@@ -244,7 +252,9 @@ def _sentences(found: TableBound) -> Iterator[str]:
         f"from them as {total / found.skewness:,.0f} rows of its own would (skewness "
         f"{found.skewness:.3g})."
     )
-    if found.missing.any():
+    if found.is_far:
+        yield _advice_to_cut(found)
+    elif found.missing.any():
         k = int(np.argmax(found.missing))
         yield (
             f"To know every domain's mean loss within {found.width:g}, whatever the losses are, "
@@ -253,4 +263,31 @@ def _sentences(found: TableBound) -> Iterator[str]:
         )
     if found.guarantee is not None:
         yield found.guarantee.explain()
-    yield found.advice.explain()
+    yield _advice_to_merge(found)
+
+
+def _advice_to_cut(found: TableBound) -> str:
+    """What to do about a limit that no reasonable number of rows makes up for."""
+    cut = rows_needed(found.sizes, found.width, found.delta, USUAL_CUT)
+    return (
+        f"A log loss can be as large as {found.loss_bound:.3g}, which no sensible number of rows "
+        f"makes up for: cut the losses. With {USUAL_CUT:g} as their bound, the loss of what was "
+        f"given a probability of 5 %, {int(cut.sum()):,} more rows would do to know every domain's "
+        f"mean loss within {found.width:g}."
+    )
+
+
+def _advice_to_merge(found: TableBound) -> str:
+    """What merging does to the column "chance"."""
+    advice = found.advice
+    if not advice.is_merged:
+        return advice.explain()
+    rows = np.bincount(advice.labels, found.sizes)
+    before, after = (
+        float(confidence_widths(m, found.delta, found.loss_bound).max())
+        for m in (found.sizes, rows)
+    )
+    return (
+        f"{advice.merged_in_words()}, and what chance may do falls from ±{before:.3g} to "
+        f"±{after:.3g} in the smallest. What is merged is no longer guarded on its own."
+    )

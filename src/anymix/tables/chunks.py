@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ class MisreadError(Exception):
         self.columns = set(columns)
 
 
-def put_together(path: Path, n: int, chunks: Iterator[Any], keep: set[str]) -> Any:
+def put_together(
+    path: Path, n: int, chunks: Iterator[Any], keep: set[str], levels: Collection[str] = ()
+) -> Any:
     """The chunks as one frame, with room for n rows from the start.
 
     Parameters
@@ -36,6 +38,8 @@ def put_together(path: Path, n: int, chunks: Iterator[Any], keep: set[str]) -> A
         The chunks, each with the same columns.
     keep : set of str
         Columns to keep, however many different strings they have.
+    levels : collection of str
+        Columns of strings that stay so, though all may be whole numbers.
 
     Returns
     -------
@@ -52,7 +56,9 @@ def put_together(path: Path, n: int, chunks: Iterator[Any], keep: set[str]) -> A
             if len(found.known) > frames.MANY_LEVELS and name not in keep:
                 left_out.add(name)
                 del columns[name]
-    frame = pandas().DataFrame({c.name: c.finished() for c in columns.values()}, copy=False)
+    frame = pandas().DataFrame(
+        {c.name: c.finished(c.name in levels) for c in columns.values()}, copy=False
+    )
     frame.attrs = {"path": str(path), "left_out": sorted(left_out)}
     return frame
 
@@ -92,14 +98,14 @@ class _Column:
             return np.zeros(self.n, dtype=np.int64)
         return np.full(self.n, np.nan) if kind in "iuf" else np.full(self.n, -1, np.int32)
 
-    def finished(self) -> Any:
+    def finished(self, as_levels: bool) -> Any:
         """Numbers as they are; strings as categories, sorted, or as the whole numbers they say."""
         if self.values is None:
             return np.full(self.filled, np.nan)
         values = self.values[: self.filled]
         if values.dtype != np.int32:
             return values
-        numbers, levels, place = whole_or_sorted(self.known, bool(values.min() < 0))
+        numbers, levels, place = whole_or_sorted(self.known, as_levels or bool(values.min() < 0))
         if numbers is not None:
             return numbers[values]
         return pandas().Categorical.from_codes(place[values], categories=levels)

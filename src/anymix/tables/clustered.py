@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from anymix.errors import InputError
 from anymix.estimators import BregmanClusters, Clients, describe_clients
 from anymix.problem.entries import encode
+from anymix.tables.columns import numbers_of
 from anymix.tables.frames import column, pandas, pandas_frame
 from anymix.tables.labels import coded_column
+from anymix.tables.reading import Reading, odd_notes, settled_frame
 
 Array = NDArray[np.float64]
 
@@ -30,11 +32,14 @@ class ClusteredClients(NamedTuple):
         Rows of each domain.
     model : BregmanClusters
         The clusters.
+    notes : list of str
+        What to say of odd cells.
     """
 
     frame: Any
     sizes: Array
     model: BregmanClusters
+    notes: list[str]
 
 
 def cluster_frame(
@@ -74,7 +79,7 @@ def cluster_frame(
     >>> cluster_frame(table, "id").frame.to_dict("records")
     [{'id': 'a', 'domain': 1, 'rows': 400}, {'id': 'b', 'domain': 0, 'rows': 400}]
     """
-    frame = pandas_frame(frame)
+    frame = settled_frame(pandas_frame(frame), Reading(as_written={client}))
     column(frame, client)
     if frame[client].isna().any():
         raise InputError(f"column {client!r}", "has missing values", "drop those rows")
@@ -89,7 +94,8 @@ def cluster_frame(
     model.fit(statistics, sample_weight=sizes)
     table = {client: parts[0].names, "domain": model.labels_, "rows": sizes.astype(np.int64)}
     total = np.asarray(np.bincount(model.labels_, sizes), dtype=np.float64)
-    return ClusteredClients(pandas().DataFrame(table), total, model)
+    said = odd_notes(frame, names)
+    return ClusteredClients(pandas().DataFrame(table), total, model, said)
 
 
 def _histogram(frame: Any, owners: NDArray[Any], name: str) -> Clients:
@@ -98,6 +104,8 @@ def _histogram(frame: Any, owners: NDArray[Any], name: str) -> Clients:
     What is missing is a level, or a bin, of its own.
     """
     values = column(frame, name)
+    if values.dtype.kind == "M":
+        values = pandas().Series(numbers_of(name, values))
     if values.dtype.kind in "iuf" and values.nunique() > 20:
         x = values.to_numpy(dtype=np.float64)
         if not np.isnan(x).any():

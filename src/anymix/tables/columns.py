@@ -20,18 +20,32 @@ from anymix.errors import InputError
 from anymix.problem.columns import (
     MISSING,
     OTHER,
+    PART,
     Category,
+    Date,
+    DateCells,
     Number,
     matrix,
+    of_date,
     of_levels,
     of_number,
     refuse_nothing,
 )
 from anymix.tables.frames import column, pandas
+from anymix.tables.odd_cells import days_of
 
 Array = NDArray[np.float64]
 
-__all__ = ["OTHER", "Category", "Features", "FrameCells", "Number", "level_codes", "numbers_of"]
+__all__ = [
+    "OTHER",
+    "Category",
+    "Date",
+    "Features",
+    "FrameCells",
+    "Number",
+    "level_codes",
+    "numbers_of",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +58,30 @@ class FrameCells:
         return len(self.frame)
 
     def numbers(self, name: str) -> Array:
-        """A new array of the numbers of a column, NaN where one is missing."""
-        return numbers_of(name, column(self.frame, name))
+        """A new array of the numbers of a column, or a part of its dates; NaN for missing ones."""
+        date = self._dates(name)
+        return numbers_of(name, column(self.frame, name)) if date is None else date.numbers(name)
 
     def levels(self, name: str) -> tuple[NDArray[Any], list[str]]:
-        """The place of every row among the levels of a column."""
-        return level_codes(column(self.frame, name))
+        """The place of every row among the levels of a column, or a part of its dates."""
+        date = self._dates(name)
+        return level_codes(column(self.frame, name)) if date is None else date.levels(name)
+
+    def _dates(self, name: str) -> DateCells | None:
+        """The column of dates that a name such as `born: year` speaks of."""
+        base, mark, _ = name.rpartition(PART)
+        if not mark or name in self.frame.columns or base not in self.frame.columns:
+            return None
+        return DateCells(base, self.numbers(base))
 
 
 def numbers_of(name: str, column: Any) -> Array:
-    """A copy of the column as float64, with NaN for a missing entry; words are refused."""
+    """A copy of the column as float64, with NaN for a missing entry; words are refused.
+
+    Dates are days since 1970.
+    """
+    if column.dtype.kind == "M":
+        return days_of(column)
     if column.dtype.kind not in "iufb":
         levels = [str(v) for v in column.dropna().unique() if not _is_number(str(v))]
         if levels:
@@ -88,7 +116,7 @@ class Features:
 
     Parameters
     ----------
-    columns : tuple of Number and Category
+    columns : tuple of Number, Category and Date
         What was learnt of each column.
 
     Examples
@@ -106,12 +134,17 @@ class Features:
     ["'age': 1 missing value, set to the median and marked"]
     """
 
-    columns: tuple[Number | Category, ...]
+    columns: tuple[Number | Category | Date, ...]
 
     @property
     def titles(self) -> list[str]:
         """Names of the columns of X."""
         return [title for column in self.columns for title in column.titles]
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Whether each column holds numbers, categories or dates, as `read_table` takes it."""
+        return {column.name: type(column).__name__.lower() for column in self.columns}
 
     @staticmethod
     def learn(frame: Any, names: Sequence[str]) -> tuple[Features, list[str]]:
@@ -132,7 +165,7 @@ class Features:
         learnt = [_learn(name, frame[name]) for name in names]
         notes = [note for _, note in learnt if note]
         columns = tuple(column for column, _ in learnt if column is not None)
-        refuse_nothing(columns)
+        refuse_nothing(columns, notes)
         return Features(columns), notes
 
     def unseen(self, frame: Any) -> list[str]:
@@ -153,19 +186,33 @@ class Features:
         return matrix(self.columns, FrameCells(frame))
 
 
-def _learn(name: str, column: Any) -> tuple[Number | Category | None, str]:
+def _learn(name: str, column: Any) -> tuple[Number | Category | Date | None, str]:
     missing = int(column.isna().sum())
     if missing == len(column):
         return None, f"{name!r}: left out, it is empty"
+    if column.dtype.kind == "M":
+        return of_date(name, days_of(column), _learn_part)
     if column.dtype.kind in "iuf":
-        return _learn_number(name, column, missing)
-    codes, names = level_codes(column)
+        return _learn_number(name, numbers_of(name, column), missing)
+    return _learn_levels(name, *level_codes(column))
+
+
+def _learn_part(name: str, kind: str, cells: Any) -> tuple[Number | Category | None, str]:
+    """What is learnt of a part of dates."""
+    if kind == "category":
+        return _learn_levels(name, *cells.levels(name))
+    x = cells.numbers(name)
+    return _learn_number(name, x, int(np.isnan(x).sum()))
+
+
+def _learn_levels(
+    name: str, codes: NDArray[np.intp], names: list[str]
+) -> tuple[Category | None, str]:
     counts = np.bincount(codes, minlength=len(names)).tolist()
     return of_levels(name, dict(zip(names, counts, strict=True)))
 
 
-def _learn_number(name: str, column: Any, missing: int) -> tuple[Number | None, str]:
-    x = numbers_of(name, column)
+def _learn_number(name: str, x: Array, missing: int) -> tuple[Number | None, str]:
     unit = max(float(np.nanmax(np.abs(x))), 1e-290)
     x /= unit  # squares of 1e200 or 1e-200 are no numbers
     median = float(np.nanmedian(x))

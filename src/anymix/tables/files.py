@@ -6,22 +6,26 @@ InputError of one line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from anymix.errors import InputError
 from anymix.tables.chunks import MisreadError, put_together
-from anymix.tables.frames import pandas
+from anymix.tables.frames import no_column, pandas
 from anymix.tables.lines import Layout, check_lines, refuse_twins
+from anymix.tables.reading import Reading, as_dates
+from anymix.tables.workbooks import EXCEL, write_sheet
 
 __all__ = ["Source", "opened_table", "read_table"]
 
 CHUNK = 20_000  # rows read at a time
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
 
 
 def read_table(
@@ -32,14 +36,20 @@ def read_table(
     text: Sequence[str] = (),
     strings: Sequence[str] = (),
     only: Sequence[str] | None = None,
+    na: Sequence[str] = (),
+    decimal: str | None = None,
+    types: Mapping[str, str] | None = None,
+    drop: Sequence[str] = (),
     source: Source | None = None,
 ) -> Any:
-    """A CSV, TSV or Parquet file, gzipped or not, as a pandas frame of numbers and categories.
+    """A CSV, TSV, Excel or Parquet file as a pandas frame of numbers, categories and dates.
 
-    A column is numbers if all its entries are (whole ones of up to 64 bits); in text files, empty
-    cells, NA, N/A, NaN, null and ? are missing. Columns of more than 5,000 different strings are
-    left out unless they are named here; the names of those left out are in
-    `frame.attrs["left_out"]`. Read in pieces: the memory needed is that of the result.
+    Text may be gzipped; of an Excel file the first sheet is read. A column is numbers, or dates, if
+    nine in ten of its cells are; the others, such as `n/a`, `-` or the word Total, are missing
+    then, and `frame.attrs["notes"]` tells which they were. In text files, empty cells, NA, N/A,
+    NaN, null and ? are missing anyway. Columns of more than 5,000 different strings are left out
+    unless they are named here; the names of those left out are in `frame.attrs["left_out"]`. Read
+    in pieces: the memory needed is that of the result.
 
     Parameters
     ----------
@@ -56,6 +66,14 @@ def read_table(
         Columns where 01 is not 1; otherwise as `text`.
     only : sequence of str, optional
         The columns to read; by default all.
+    na : sequence of str
+        More words that stand for a missing value.
+    decimal : str or None
+        The mark before decimals, "." or ","; None is what the bulk of a column has.
+    types : mapping of str to str, optional
+        Columns that are known to be "number", "category" or "date".
+    drop : sequence of str
+        Columns that are not needed: two of them may have the same name.
     source : Source, optional
         The same file, if `opened_table` has looked at it already.
 
@@ -74,17 +92,22 @@ def read_table(
     ([31.0, nan], ['Oslo', 'Rome'], ['0150', 'NA'])
     """
     named, known = {*keep, *text, *strings}, {*text, *strings}
-    source = opened_table(Path(path), encoding) if source is None else source
+    reading = Reading(na, decimal, types or {}, {*keep}, known)
+    source = opened_table(Path(path), encoding, drop) if source is None else source
+    source.check(reading.types)
+    known |= reading.strings
     while True:
-        chunks = source.chunks(known, text, only)
+        chunks = reading.settled(source.chunks(known, text, only, reading))
         try:
-            frame = put_together(source.path, source.n, chunks, named)
-            frame.attrs["columns"] = source.names
-            return frame
+            frame = put_together(source.path, source.n, chunks, named, reading.levels)
         except MisreadError as error:  # read those columns as strings from the start
-            if error.columns <= known:
-                raise
-            known |= error.columns
+            known |= reading.again(error, known)
+            continue
+        for name in reading.dates:
+            frame[name] = as_dates(frame[name])
+        frame.attrs |= {"columns": source.names, "notes": reading.notes}
+        frame.attrs["left_out"] += source.twins
+        return frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,17 +123,26 @@ class Source:
     names : list of str
         Its columns.
     chunks : function
-        (strings, text, only) -> an iterator over frames of some rows each: columns to read as
-        strings, columns where only an empty cell is missing, and the columns to read, or None.
+        (strings, text, only, reading) -> an iterator over frames of some rows each: columns to read
+        as strings, columns where only an empty cell is missing, the columns to read, or None, and
+        what is missing.
+    twins : list of str
+        Names that several columns have, which are not read.
     """
 
     path: Path
     n: int
     names: list[str]
-    chunks: Callable[[set[str], Sequence[str], Sequence[str] | None], Iterator[Any]]
+    chunks: Callable[..., Iterator[Any]]
+    twins: list[str] = field(default_factory=list)
+
+    def check(self, names: Iterable[str]) -> None:
+        """Refuse a name that is not that of a column."""
+        for name in set(names) - set(self.names):
+            raise no_column(str(self.path), name, self.names)
 
 
-def opened_table(path: Path, encoding: str = "utf-8") -> Source:
+def opened_table(path: Path, encoding: str = "utf-8", drop: Sequence[str] = ()) -> Source:
     """Look at a file, and refuse what is no table.
 
     Parameters
@@ -119,27 +151,55 @@ def opened_table(path: Path, encoding: str = "utf-8") -> Source:
         The file; its name says what it is.
     encoding : str
         The name of the encoding of its text.
+    drop : sequence of str
+        Columns that are not needed: two of them may have the same name.
 
     Returns
     -------
     Source
     """
     if not path.is_file():
-        fix = "give the path of a CSV, TSV or Parquet file"
+        fix = "give the path of a CSV, TSV, Excel or Parquet file"
         raise InputError(str(path), "is not a file", fix)
-    if _kind(path) == "parquet":
+    kind = _kind(path)
+    if kind == "parquet":
         n, names = _parquet_rows(path)
         return Source(path, n, names, partial(_parquet_chunks, path))
-    layout = check_lines(path, encoding)
-    return Source(path, layout.n, layout.names, partial(_text_chunks, path, layout, encoding))
+    if kind == "excel":
+        return _opened_sheet(path, drop)
+    layout = check_lines(path, encoding, drop)
+    chunks = partial(_text_chunks, path, layout, encoding)
+    return Source(path, layout.n, layout.names, chunks, layout.twins)
+
+
+def _opened_sheet(book: Path, drop: Sequence[str]) -> Source:
+    """The first sheet of an Excel file, put into a file of text that goes with the Source."""
+    folder = tempfile.mkdtemp(prefix="anymix-")
+    try:
+        sheet = Path(folder) / f"{book.name}.csv"
+        write_sheet(book, sheet)
+        found = opened_table(sheet, drop=drop)
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, InputError):
+            named = error.argument.replace(f"{sheet}", str(book))
+            raise InputError(named, error.found, error.fix) from None
+        raise
+    source = replace(found, path=book)
+    weakref.finalize(source, shutil.rmtree, folder, ignore_errors=True)
+    return source
 
 
 def _kind(path: Path) -> str:
     kind = "".join(path.suffixes[-2:]).lower().removesuffix(".gz").split(".")[-1]
     if kind in ("parquet", "pq"):
         return "parquet"
+    if kind in EXCEL:
+        return "excel"
     if kind not in ("csv", "tsv", "tab", "txt"):
-        fix = "files that end in .csv, .tsv, .txt (each also with .gz) or .parquet can be read"
+        fix = (
+            "files that end in .csv, .tsv, .txt (each also with .gz), .xlsx or .parquet can be read"
+        )
         raise InputError(str(path), "is of no known kind", fix)
     return "text"
 
@@ -157,7 +217,11 @@ def _parquet_rows(path: Path) -> tuple[int, list[str]]:
 
 
 def _parquet_chunks(
-    path: Path, strings: set[str], text: Sequence[str] = (), only: Sequence[str] | None = None
+    path: Path,
+    strings: set[str],
+    text: Sequence[str] = (),
+    only: Sequence[str] | None = None,
+    reading: Reading | None = None,
 ) -> Iterator[Any]:
     """Frames with every column of the file, a pandas index included if it has a name."""
     from pyarrow import float64, string, types
@@ -175,7 +239,8 @@ def _parquet_chunks(
             for i, name in enumerate(batch.schema.names):
                 batch = batch.set_column(i, name, plain(batch.column(i), name))
             chunk = batch.to_pandas(ignore_metadata=True)
-            yield chunk.drop(columns=[c for c in chunk if str(c).startswith("__index_level_")])
+            chunk = chunk.drop(columns=[c for c in chunk if str(c).startswith("__index_level_")])
+            yield chunk.replace(list(reading.na), None) if reading and reading.na else chunk
 
 
 @contextmanager
@@ -204,29 +269,34 @@ def _text_chunks(
     strings: set[str],
     text: Sequence[str],
     only: Sequence[str] | None = None,
+    reading: Reading | None = None,
 ) -> Iterator[Any]:
+    reading = reading or Reading()
     with pandas().read_csv(
         path,
         sep=layout.separator,
         chunksize=CHUNK,
         dtype=dict.fromkeys(strings, str),
         keep_default_na=False,
-        na_values={name: [""] if name in text else MISSING for name in layout.names},
+        na_values={name: reading.missing(name in text) for name in layout.names},
         skipinitialspace=True,
-        usecols=None if only is None else lambda name: name in only,
+        usecols=lambda name: name not in layout.skipped and (only is None or name in only),
         low_memory=False,  # else one chunk may have several types
         encoding="utf-8-sig" if encoding == "utf-8" else encoding,
     ) as reader:
         for chunk in reader:
-            misread = [c for c in chunk.columns if c not in strings and _is_misread(chunk[c])]
+            misread = [
+                c for c in chunk.columns if c not in strings and _is_misread(chunk[c], reading)
+            ]
             if misread:
                 raise MisreadError(*misread)
             yield chunk
 
 
-def _is_misread(values: Any) -> bool:
+def _is_misread(values: Any, reading: Reading) -> bool:
     """Truth values, whose spelling is lost, and whole numbers beyond 64 bits."""
     if values.dtype.kind in "iuf":
         return False
     distinct = values.dropna().unique()
-    return any(not isinstance(v, str) or v in MISSING for v in distinct)
+    missing = reading.missing(False)
+    return any(not isinstance(v, str) or v in missing for v in distinct)

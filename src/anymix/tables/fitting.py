@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from anymix.auditing import Audit, Comparison, audit, compare
@@ -18,12 +19,11 @@ from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.rows import Part, Rows
 from anymix.solvers.certificates import Certificate
-from anymix.tables.boosting import BoostedLearner, check_boosted
 from anymix.tables.columns import Features
 from anymix.tables.learners import WITHOUT, Learned, Learner, LinearLearner
 from anymix.tables.memory import give_back
 from anymix.tables.models import TableModel
-from anymix.tables.preparing import Table
+from anymix.tables.preparing import Table, weighted_rows
 from anymix.tables.splits import check_splits
 
 Array = NDArray[np.float64]
@@ -126,9 +126,13 @@ def fit_table(
     task: str = "auto",
     drop: Sequence[str] = (),
     min_rows: int = 1,
+    drop_missing_domain: bool = False,
+    group: str | None = None,
+    class_weight: str | Mapping[str, float] | None = None,
     folds: int | None = None,
     holdout: float | None = None,
     test: Any = None,
+    n_jobs: int = 1,
     progress: Callable[[str], None] = lambda step: None,
 ) -> TableFit:
     """The model of a table that rows held out recommend: ordinary, or for the worst mixture.
@@ -169,13 +173,23 @@ def fit_table(
     drop : sequence of str
         Columns not to learn from.
     min_rows : int
-        Domains with fewer rows are put together.
+        Domains with fewer rows are put together; if these are too few to judge still, with
+        the next smallest domains.
+    drop_missing_domain : bool
+        Leave out rows whose domain is missing, instead of making these a domain.
+    group : str or None
+        The column, such as a patient's number, whose rows of one value are never in two parts.
+    class_weight : "balanced", mapping or None
+        Weights of the rows by their class: "balanced" makes all classes count alike, a mapping
+        gives one for each class; None is 1. The judging rows count alike.
     folds : int or None
         Judge by so many folds; with no way to judge given, 5 up to 20,000 rows.
     holdout : float or None
         Judge on this share of the rows; with no way to judge given, 0.25 beyond 20,000 rows.
     test : pandas.DataFrame, function or None
         Judge on the rows of this frame.
+    n_jobs : int
+        How many processes fit the parts; the numbers do not depend on it.
     progress : function
         Called with a word on what comes next.
 
@@ -196,7 +210,7 @@ def fit_table(
     {'ordinary': 1.45, 'robust': 0.96}
     """
     progress("preparing the columns")
-    table = _prepared(frame, target, domains, task, drop, min_rows)
+    table = _prepared(frame, target, domains, task, drop, min_rows, drop_missing_domain, group)
     sizes, names = table.rows.sizes(), table.rows.names
     if test is None:
         table.deal(folds, holdout)
@@ -205,8 +219,9 @@ def fit_table(
     del frame, test  # the table lets go of them when it can
     check_splits(table.rows, table.splits)
     target_set = target_mixtures(mixtures, None, sizes, names)
-    learner = _learner(model, target_set, gamma, robustness, use_domain)
-    said, last = _judged(table, learner, progress)
+    learner = _learner(model, target_set, gamma, robustness, use_domain, table.groups)
+    table.rows = weighted_rows(table.rows, class_weight, hasattr(table.frame, "stretches"))
+    said, last = _judged(table, learner, progress, n_jobs)
     audits = _audits(table, said, target_set)
     progress("the model of all rows")
     features, learned = _of_all_rows(table, last, learner, _speaks_against(audits))
@@ -247,54 +262,84 @@ def _learner(
     gamma: float | None,
     robustness: float | None,
     use_domain: Kind,
+    groups: NDArray[Any] | None,
 ) -> Learner:
     if model == "linear":
-        return LinearLearner(mixtures, gamma, robustness, use_domain)
+        return LinearLearner(mixtures, gamma, robustness, use_domain, groups)
     if model != "boosted":
         raise InputError("model", f"is {model!r}", "give 'linear' or 'boosted'")
+    from anymix.tables.boosting import BoostedLearner, check_boosted  # few ask for trees
+
     check_boosted(gamma, robustness, use_domain)
-    return BoostedLearner(mixtures, robustness, use_domain)
+    return BoostedLearner(mixtures, robustness, use_domain, groups)
 
 
 @dataclass(frozen=True, eq=False)
 class _Fitted:
     """A part that was fitted, and what chose its models."""
 
-    rows: Rows  # all of them, with X
+    rows: Rows  # all of them, with X if it is not made anew
     features: Features
     searched: Any
 
 
 def _judged(
-    table: Table, learner: Learner, progress: Callable[[str], None]
+    table: Table, learner: Learner, progress: Callable[[str], None], n_jobs: int
 ) -> tuple[dict[str, list[Array]], _Fitted]:
     """What the models say of the rows held out, and the last part that was fitted.
 
     Several parts are judged by one search of all rows, of which a part's choice looks only at
     losses of rows that it does not judge.
     """
-    said: dict[str, list[Array]] = {}
-    count, searched = len(table.splits), None
+    count = len(table.splits)
     if count > 1:
-        progress("choosing")
-        searched = learner.search(table.with_numbers(table.features))
-    for number, (part, held_out) in enumerate(table.splits, start=1):
-        progress(f"fitting, part {number} of {count}" if count > 1 else "choosing and fitting")
-        fitted = None  # lets go of the last part's X before the next is made
-        features = table.learnt_from(part)
-        rows = table.with_numbers(features)
-        if not table.is_kept:
-            table.let_go()
-        if count == 1:
-            searched = learner.search(rows, part)
-        found = learner.part(rows, part, held_out, searched)
-        fitted = _Fitted(rows, features, searched)
-        found[CONSTANT] = _constant(rows, part, held_out)
-        for name, values in found.items():
-            said.setdefault(name, []).append(values)
-        del rows
-    assert fitted is not None  # there is a part
-    return said, fitted
+        return _judged_by_parts(table, learner, progress, n_jobs)
+    progress("choosing and fitting")
+    (part, held_out), features = table.splits[0], table.learnt_from(table.splits[0][0])
+    rows = table.with_numbers(features)
+    if not table.is_kept:
+        table.let_go()
+    searched = learner.search(rows, part)
+    found = _said_of_part(learner, rows, part, held_out, searched)
+    return {name: [values] for name, values in found.items()}, _Fitted(rows, features, searched)
+
+
+def _judged_by_parts(
+    table: Table, learner: Learner, progress: Callable[[str], None], n_jobs: int
+) -> tuple[dict[str, list[Array]], _Fitted]:
+    """The same for several parts, which processes may share."""
+    progress("choosing")
+    searched = learner.search(table.with_numbers(table.features))
+    count = len(table.splits)
+
+    def fitted(number: int) -> dict[str, Array]:
+        progress(f"fitting, part {number + 1} of {count}")
+        return _fitted_part(table, learner, searched, number)
+
+    if n_jobs == 1:
+        found = [fitted(number) for number in range(count)]
+    else:
+        progress(f"fitting {count} parts")
+        work = delayed(_fitted_part)
+        jobs = (work(table, learner, searched, number) for number in range(count))
+        found = Parallel(n_jobs=n_jobs)(jobs)
+    said = {name: [each[name] for each in found] for name in found[0]}
+    return said, _Fitted(table.rows, table.features, searched)
+
+
+def _fitted_part(table: Table, learner: Learner, searched: Any, number: int) -> dict[str, Array]:
+    """What the models of one part say of the rows it holds out."""
+    part, held_out = table.splits[number]
+    rows = table.with_numbers(table.learnt_from(part))
+    return _said_of_part(learner, rows, part, held_out, searched)
+
+
+def _said_of_part(
+    learner: Learner, rows: Rows, part: Part, held_out: Part, searched: Any
+) -> dict[str, Array]:
+    """The same with what a constant guess says."""
+    found = learner.part(rows, part, held_out, searched)
+    return found | {CONSTANT: _constant(rows, part, held_out)}
 
 
 def _of_all_rows(

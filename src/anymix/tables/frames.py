@@ -7,7 +7,7 @@ from typing import Any
 
 from anymix.errors import InputError
 
-__all__ = ["MANY_LEVELS", "column", "pandas", "pandas_frame"]
+__all__ = ["MANY_LEVELS", "column", "no_column", "pandas", "pandas_frame"]
 
 MANY_LEVELS = 5_000  # a column of more is names or numbers of records, not categories
 
@@ -57,7 +57,11 @@ def column(frame: Any, name: str) -> Any:
     if name in frame.attrs.get("left_out", ()):
         found = f"of {path} has over {MANY_LEVELS:,} different strings"
         raise InputError(f"column {name!r}", found, "group them first, or name another column")
-    there = list(frame.attrs.get("columns", frame.columns))  # of the file, if not all were read
+    raise no_column(str(path), name, list(frame.attrs.get("columns", frame.columns)))
+
+
+def no_column(path: str, name: str, there: list[str]) -> InputError:
+    """A table has no such column; what it has."""
     near = difflib.get_close_matches(name, there, 1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else "it has " + ", ".join(there[:20])
-    raise InputError(str(path), f"has no column {name!r}", hint)
+    return InputError(path, f"has no column {name!r}", hint)

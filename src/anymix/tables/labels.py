@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 __all__ = ["coded_column", "domain_codes", "merge_small", "places_among", "target_column"]
 
 MOST_DOMAINS = 1_000
+ENOUGH = 5  # rows for one in each fold
 
 
 def domain_codes(frame: Any, columns: Sequence[str]) -> Coded:
@@ -68,6 +69,9 @@ def coded_column(frame: Any, name: str) -> Coded:
 def merge_small(domains: Coded, min_rows: int) -> tuple[Coded, list[str]]:
     """Domains below `min_rows` rows put together as '(other)', and their names.
 
+    Where '(other)' has fewer than 5 rows still, too few to learn from some and judge on others, the
+    next smallest domains join it.
+
     Parameters
     ----------
     domains : (names, codes)
@@ -87,9 +91,14 @@ def merge_small(domains: Coded, min_rows: int) -> tuple[Coded, list[str]]:
     (['(other)', 'b', 'b', '(other)'], ['a', 'c'])
     """
     names, codes = domains
-    small = np.bincount(codes, minlength=len(names)) < min_rows
+    counts = np.bincount(codes, minlength=len(names))
+    small = counts < min_rows
     if not small.any():
         return domains, []
+    for k in np.argsort(counts, kind="stable"):
+        if counts[small].sum() >= min(min_rows, ENOUGH):
+            break
+        small[k] = True
     titles = [OTHER if few else str(name) for name, few in zip(names.tolist(), small, strict=True)]
     kept = sorted(set(titles))
     place = {title: k for k, title in enumerate(kept)}
@@ -115,6 +124,9 @@ def target_column(frame: Any, name: str, task: str) -> tuple[NDArray[Any] | None
         Classes and codes, or None and numbers.
     """
     values = column(frame, name)
+    if values.dtype.kind == "M":
+        fix = "name a target of numbers or classes"
+        raise InputError(f"column {name!r}", "holds dates", fix)
     numeric, distinct = values.dtype.kind in "iuf", values.nunique()
     if distinct < 2:
         raise InputError(

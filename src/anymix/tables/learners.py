@@ -24,7 +24,7 @@ from anymix.estimators.searching import (
     search,
 )
 from anymix.mixtures import MixtureSet
-from anymix.problem.dealing import Split, deal, sample, sorted_rows
+from anymix.problem.dealing import Split, deal, deal_groups, sample, sorted_rows
 from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.tables.splits import check_splits
 
@@ -120,19 +120,22 @@ class LinearLearner:
         t of the robust model; None chooses.
     use_domain : "intercept", "slopes" or None
         Whether the domain is a feature.
+    groups : ndarray of shape (n,) or None
+        The group of each row; one is never in two folds.
     """
 
     mixtures: MixtureSet
     gamma: float | None
     robustness: float | None
     use_domain: Kind
+    groups: NDArray[Any] | None = None
 
     def search(self, rows: Rows, part: Part = ALL) -> Searched:
         """The candidates judged on held-out rows of (a sample of) a part."""
         numbers = sample(rows, ROWS_TO_CHOOSE, np.random.default_rng(0), part)
         few = rows.take(numbers)
         deals = [
-            list(deal(sorted_rows(few, np.random.default_rng(i) if i else None), FOLDS))
+            self._dealt(few, numbers, np.random.default_rng(i) if i else None)
             for i in range(REPEATS)
         ]
         check_splits(few, deals[0])
@@ -140,12 +143,17 @@ class LinearLearner:
         found = search(replace(wide, X=dense_if_small(wide.X)), deals, self._plan)
         return Searched(found, numbers, self._gamma_without(few, deals))
 
+    def _dealt(self, few: Rows, numbers: NDArray[np.intp], rng: Any) -> list[Split]:
+        """The folds of the rows that choose."""
+        if self.groups is None:
+            return list(deal(sorted_rows(few, rng), FOLDS))
+        return list(deal_groups(few, self.groups[numbers], FOLDS, rng))
+
     def _gamma_without(self, few: Rows, deals: Sequence[Sequence[Split]]) -> float | None:
         if self.use_domain is None:
             return None
         plan = self._plan
-        folds = [split for splits in deals for split in splits]
-        return choose_ordinary(few, folds, plan.ordinary_gammas, plan.options).gamma
+        return choose_ordinary(few, deals, plan.ordinary_gammas, plan.options).gamma
 
     def part(self, rows: Rows, part: Part, held_out: Part, searched: Searched) -> dict[str, Array]:
         """What the models of a part say of the rows it holds out, which do not choose them."""

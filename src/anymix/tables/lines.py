@@ -11,9 +11,9 @@ import codecs
 import csv
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,14 +40,23 @@ class Layout:
         The names of the columns.
     n : int
         The number of rows, without the header.
+    twins : list of str
+        Names that several columns have, none of which is needed.
     """
 
     separator: str
     names: list[str]
     n: int
+    twins: list[str] = field(default_factory=list)
+
+    @property
+    def skipped(self) -> set[str]:
+        """What pandas calls the columns of these names: name, name.1, name.2 and so on."""
+        counts = {name: self.names.count(name) for name in self.twins}
+        return {f"{n}.{i}" if i else n for n, count in counts.items() for i in range(count)}
 
 
-def check_lines(path: Path, encoding: str) -> Layout:
+def check_lines(path: Path, encoding: str, drop: Sequence[str] = ()) -> Layout:
     """The separator, the columns and the number of rows.
 
     Parameters
@@ -56,6 +65,8 @@ def check_lines(path: Path, encoding: str) -> Layout:
         A text file, gzipped if its name ends in .gz.
     encoding : str
         The name of the encoding of its text.
+    drop : sequence of str
+        Columns that are not needed: two of them may have the same name.
 
     Returns
     -------
@@ -71,7 +82,7 @@ def check_lines(path: Path, encoding: str) -> Layout:
         lines = csv.reader(file, delimiter=separator, skipinitialspace=True)
         try:
             names = [name or f"Unnamed: {i}" for i, name in enumerate(next(lines))]  # as pandas
-            refuse_twins(path, names)
+            twins = refuse_twins(path, names, drop)
             n = _count_in_blocks(path, encoding, separator, len(names))
             if n is None:
                 n = _count_line_by_line(path, lines, len(names))
@@ -83,7 +94,7 @@ def check_lines(path: Path, encoding: str) -> Layout:
             ) from None
     if n == 0:
         raise InputError(str(path), "has a header but no rows", "add some")
-    return Layout(separator, names, n)
+    return Layout(separator, names, n, twins)
 
 
 @contextmanager
@@ -116,11 +127,14 @@ def _open(path: Path, mode: str, **options: Any) -> Any:
     return made(path, mode, **options)
 
 
-def refuse_twins(path: Path, names: list[str]) -> None:
-    """Refuse two columns of one name."""
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InputError(str(path), f"has two columns named {twice[0]!r}", "rename one of them")
+def refuse_twins(path: Path, names: list[str], drop: Sequence[str] = ()) -> list[str]:
+    """Refuse two columns of one name, unless they are to be dropped; the names of those."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    kept = [name for name in twice if name not in drop]
+    if kept:
+        found, fix = f"has two columns named {kept[0]!r}", "rename one of them, or drop both"
+        raise InputError(str(path), found, fix)
+    return twice
 
 
 def _count_line_by_line(path: Path, lines: Any, width: int) -> int:

@@ -16,6 +16,7 @@ from anymix.tables.boosting import BoostedFit
 from anymix.tables.columns import OTHER, Category, Features
 from anymix.tables.frames import pandas_frame
 from anymix.tables.labels import domain_codes
+from anymix.tables.reading import Reading, settled_frame
 
 if TYPE_CHECKING:
     from anymix.estimators import AgnosticClassifier, AgnosticEnsemble, AgnosticRegressor
@@ -107,7 +108,8 @@ class TableModel:
 
     def _read(self, frame: Any) -> tuple[Any, NDArray[Any] | None]:
         """X, and the domains of the rows if they are a feature."""
-        table = pandas_frame(frame)
+        reading = Reading(types=self.features.types, as_written=self.domains)
+        table = settled_frame(pandas_frame(frame), reading)
         X = self.features.transform(table)
         if not self.uses_domain:
             return X, None
@@ -211,17 +213,17 @@ def load_model(path: str | Path) -> TableModel:
         raise InputError(str(path), error.found, error.fix) from None
     except (ModuleNotFoundError, AttributeError) as error:
         if "anymix" not in str(error):
-            raise _no_model(path, error) from None
+            raise _no_model(path) from None
         found = "was saved by anymix 0.1, whose models this version cannot read"
         raise InputError(str(path), found, "fit it again") from None
-    except Exception as error:  # whatever a file of another kind makes of the reader
-        raise _no_model(path, error) from None
+    except Exception:  # whatever a file of another kind makes of the reader
+        raise _no_model(path) from None
     if not isinstance(model, TableModel):
         fix = "give a model that was fitted to a table"
         raise InputError(str(path), f"holds a {type(model).__name__}", fix)
     return model
 
 
-def _no_model(path: Path, error: Exception) -> InputError:
-    reason = " ".join(str(error).split())[:80] or type(error).__name__
-    return InputError(str(path), f"is no saved model ({reason})", "give a file that was saved")
+def _no_model(path: Path) -> InputError:
+    fix = "give the file of a model that was saved"
+    return InputError(str(path), "is no model that anymix has saved", fix)

@@ -21,10 +21,11 @@ from anymix.partitions.chunks import Chunk
 from anymix.partitions.learning import LevelSums, NumberSums, finished
 from anymix.partitions.passing import in_order
 from anymix.partitions.streamed import Log
+from anymix.problem.columns import PART, date_of, parts_of_date
 from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.tables.columns import Features, FrameCells
 from anymix.tables.memory import give_back
-from anymix.tables.preparing import Table, followed_by, missing_target
+from anymix.tables.preparing import Table, followed_by
 from anymix.tables.spooling import Spool
 
 Places = NDArray[np.int32]
@@ -59,7 +60,9 @@ class OnDiskTable(Table):
     def _opened(self, frame: Spool) -> tuple[Spool, list[str]]:
         """The spool, its rows without a target marked; and a note on these."""
         self._log = Log()
-        missing, notes = missing_target(frame.frame([self.target]), self.target)
+        for name in (self.target, *self.domains):
+            frame.check(name)
+        missing, notes = self._unlabelled(frame.frame([self.target, *self.domains]))
         places = np.cumsum(~missing, dtype=np.int32) - 1
         places[missing] = -1
         self._piece = Piece(frame, places)
@@ -68,9 +71,10 @@ class OnDiskTable(Table):
 
     def _labels(self) -> Any:
         """Target and domains of the rows that count."""
-        for name in (self.target, *self.domains):
+        grouped = [] if self.group is None else [self.group]
+        for name in (self.target, *self.domains, *grouped):
             self.frame.check(name)
-        frame = self.frame.frame([self.target, *self.domains])
+        frame = self.frame.frame([self.target, *self.domains, *grouped])
         counts = self._piece.places >= 0
         return frame if counts.all() else frame[counts]
 
@@ -89,7 +93,7 @@ class OnDiskTable(Table):
     def follow_with(self, test: Spool) -> None:
         """Judge on the rows of another table on disk, which come after this one's."""
         labels = test.frame([self.target, *self.domains])
-        missing, _ = missing_target(labels, self.target)
+        missing, _ = self._unlabelled(labels)
         places = np.cumsum(~missing, dtype=np.int32) - 1 + np.int32(self.n)
         places[missing] = -1
         self.test, self.has_test = test, True
@@ -112,7 +116,7 @@ class OnDiskTable(Table):
             wanted, begun = names or work.names, time.perf_counter()
 
             def look(rows: slice) -> Any:
-                frame = spool.frame(wanted, rows)
+                frame = spool.frame([self._base(name) for name in wanted], rows)
                 frame = frame[counts[places[rows]]]  # the place −1 is that of False
                 return work(FrameCells(frame), rows.start) if len(frame) else None
 
@@ -125,7 +129,12 @@ class OnDiskTable(Table):
                 known.add(new)
             sums = sums or found
         columns, notes = finished(sums, visit, all_medians=True)
-        return Features(columns), notes
+        return _with_dates(spool.attrs.get("dates", ()), columns, notes, sums)
+
+    def _base(self, name: str) -> str:
+        """The column that a name, or that of a part of its dates, speaks of."""
+        base = name.rpartition(PART)[0]
+        return base if base in self.frame.attrs.get("dates", ()) else name
 
     def with_numbers(self, features: Features) -> Any:
         """All rows, whose X is made when it is needed."""
@@ -133,6 +142,10 @@ class OnDiskTable(Table):
 
     def let_go(self) -> None:
         """Nothing is in memory."""
+
+    def _hints(self) -> list[str]:
+        """Nothing is looked for: it would take more passes."""
+        return []
 
     @property
     def closing_notes(self) -> list[str]:
@@ -149,12 +162,35 @@ class _Look:
     names: tuple[str, ...]
 
     def __call__(self, cells: FrameCells, start: int) -> list[NumberSums | LevelSums]:
-        return [
-            NumberSums.of(name, cells.numbers(name), start)
-            if self.spool.is_number(name)
-            else LevelSums.of(name, *cells.levels(name))
-            for name in self.names
-        ]
+        dates = self.spool.attrs.get("dates", ())
+        found: list[NumberSums | LevelSums] = []
+        for name in self.names:
+            kind = "number" if self.spool.is_number(name) else "category"
+            parts = parts_of_date(name) if name in dates else {name: kind}
+            for part, kind in parts.items():
+                numbers = kind == "number"
+                found.append(
+                    NumberSums.of(part, cells.numbers(part), start)
+                    if numbers
+                    else LevelSums.of(part, *cells.levels(part))
+                )
+        return found
+
+
+def _with_dates(
+    dates: Sequence[str], columns: Sequence[Any], notes: list[str], sums: Sequence[Any]
+) -> tuple[Features, list[str]]:
+    """The columns, the parts of a date being one; and notes on these instead of their parts."""
+    found = list(columns)
+    for name in dates:
+        names = set(parts_of_date(name))
+        places = [k for k, c in enumerate(found) if c.name in names]
+        missing = next((s.missing for s in sums if s.name in names), 0)
+        date, note = date_of(name, [found[k] for k in places], missing)
+        notes = [n for n in notes if not n.startswith(f"{name + PART!r}"[:-1])] + [note]
+        if date is not None:
+            found[places[0] : places[-1] + 1] = [date]
+    return Features(tuple(found)), notes
 
 
 class InPart:

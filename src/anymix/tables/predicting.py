@@ -12,6 +12,7 @@ from anymix.errors import InputError
 from anymix.tables.columns import Features
 from anymix.tables.frames import column, pandas, pandas_frame
 from anymix.tables.models import TableModel
+from anymix.tables.reading import Reading, odd_notes, settled_frame
 
 __all__ = ["notes_on", "predict_table", "predicted_stretches"]
 
@@ -49,8 +50,9 @@ def predict_table(
     >>> notes
     ["'c': 1 level(s) that the training had not, such as 'w'"]
     """
-    frame = pandas_frame(frame)
-    source = frame if kept is None else pandas_frame(kept)
+    given = pandas_frame(frame)
+    frame = settled_frame(given, Reading(types=model.features.types, as_written=model.domains))
+    source = given if kept is None else pandas_frame(kept)
     if len(source) != len(frame):
         found = f"has {len(source)} rows but frame has {len(frame)}"
         raise InputError("kept", found, "give the same")
@@ -61,6 +63,7 @@ def predict_table(
         found = f"is {clash[0]!r}, but a column of that name is made"
         raise InputError("keep", found, "rename that of the table")
     return pandas().DataFrame(beside | made), [
+        *odd_notes(frame, model.columns),
         *model.features.unseen(frame),
         *model.unseen_domains(frame),
     ]
@@ -95,7 +98,7 @@ def predicted_stretches(
 
 def notes_on(model: TableModel, spool: Any) -> list[str]:
     """Notes on levels and domains of a table on disk that the training had not."""
-    notes = [
+    notes = odd_notes(spool, model.columns) + [
         note
         for c in model.features.columns
         for note in Features((c,)).unseen(spool.frame([c.name]))

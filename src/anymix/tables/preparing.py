@@ -20,6 +20,7 @@ from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.tables import splits as ways
 from anymix.tables.columns import OTHER, Features, numbers_of
 from anymix.tables.frames import column, pandas_frame
+from anymix.tables.hints import hints, kind_of_target
 from anymix.tables.labels import (
     coded_column,
     domain_codes,
@@ -27,8 +28,9 @@ from anymix.tables.labels import (
     places_among,
     target_column,
 )
+from anymix.tables.reading import Reading, odd_notes, settled_frame
 
-__all__ = ["Table", "followed_by", "missing_target"]
+__all__ = ["Table", "followed_by", "missing_target", "weighted_rows"]
 
 
 class Table:
@@ -50,6 +52,10 @@ class Table:
         Columns not to learn from.
     min_rows : int
         Domains with fewer rows are put together.
+    drop_missing_domain : bool
+        Whether to leave out rows whose domain is missing.
+    group : str or None
+        The column whose rows of one value are never in two parts.
     """
 
     def __init__(
@@ -60,23 +66,52 @@ class Table:
         task: str,
         drop: Iterable[str],
         min_rows: int,
+        drop_missing_domain: bool = False,
+        group: str | None = None,
     ) -> None:
-        self.target, self.domains = target, tuple(domains)
+        self.target, self.domains, self.group = target, tuple(domains), group
+        _refuse_same(target, self.domains, group)
+        self.without_domain = drop_missing_domain
         self.frame, self.notes = self._opened(frame)
         self.test: Any = None
         self.has_test = False
         self.splits: list[Split] = []
         self.judged_on = ""
-        self.rows, self.merged = _coded(self._labels(), target, self.domains, task, min_rows)
+        labels = self._labels()
+        self.rows, self.merged = _coded(labels, target, self.domains, task, min_rows)
+        self.groups = None if group is None else domain_codes(labels, [group])[1]
         self.n = len(self.rows)
         self.names = self._columns(drop)
+        self.notes += odd_notes(self.frame, {*self.names, target})
+        self.notes += kind_of_target(labels[target], target, task, self.rows.classes)
         self.features, learnt = self._learn(ALL)
         small = [f"domain {name!r}: too small, now in {OTHER!r}" for name in self.merged]
-        self.notes += learnt + small
+        self.notes += learnt + small + self._hints()
 
     def _opened(self, frame: Any) -> tuple[Any, list[str]]:
         """The rows whose target is known, and a note on the others."""
-        return _with_target(pandas_frame(frame), self.target)
+        written = {*self.domains, *([self.group] if self.group else [])}
+        reading = Reading(labels={self.target}, as_written=written)
+        return self._with_labels(settled_frame(pandas_frame(frame), reading))
+
+    def _with_labels(self, frame: Any) -> tuple[Any, list[str]]:
+        """The rows whose target, and domain if it matters, is known; and notes on the others."""
+        unknown, notes = self._unlabelled(frame)
+        return (frame[~unknown] if unknown.any() else frame), notes
+
+    def _unlabelled(self, frame: Any) -> tuple[NDArray[np.bool_], list[str]]:
+        """Which rows of a frame with target and domains to leave out, and notes on them."""
+        missing, notes = missing_target(frame, self.target)
+        for name in self.domains if self.without_domain else ():
+            lost = column(frame, name).isna().to_numpy() & ~missing
+            missing = missing | lost
+            if lost.any():
+                notes.append(f"{name!r}: {int(lost.sum()):,} rows without this domain, left out")
+        return missing, notes
+
+    def _hints(self) -> list[str]:
+        """Columns that may not be meant to be learnt from."""
+        return hints(self.frame, self.names, self.rows)
 
     def _labels(self) -> Any:
         """A frame that has the target and the domains."""
@@ -90,7 +125,7 @@ class Table:
         left_out = self.frame.attrs.get("left_out", ())
         for name in set(drop) - set(left_out):
             self._check_column(name)  # a name misspelt would be learnt from
-        used = {self.target, *self.domains, *drop}
+        used = {self.target, *self.domains, self.group, *drop}
         names = [name for name in self.frame.columns if name not in used]
         self.notes += [f"{n!r}: left out, too many values" for n in left_out if n not in used]
         self.notes += [
@@ -107,7 +142,7 @@ class Table:
 
     def deal(self, folds: int | None, holdout: float | None) -> None:
         """Judge on folds, or on a share held out."""
-        found = ways.plan(self.rows, folds, holdout)
+        found = ways.plan(self.rows, folds, holdout, self.groups)
         self.splits, self.judged_on = found.splits, found.judged_on
         self._reorder(found.order)
         self.rows = replace(
@@ -115,18 +150,24 @@ class Table:
             y=self.rows.y[found.order],
             domains=self.rows.domains.take(found.order),
         )
+        self.groups = None if self.groups is None else self.groups[found.order]
 
     def _reorder(self, order: NDArray[np.intp]) -> None:
         self.frame = self.frame.iloc[order]
 
     def follow_with(self, test: Any) -> None:
         """Judge on the rows of another table, which come after this one's."""
-        self.test, _ = _with_target(pandas_frame(test), self.target)
+        self.test, _ = self._with_labels(settled_frame(pandas_frame(test), self._same_kinds()))
         self.has_test = True
         self.notes += [f"the test file, {note}" for note in self.features.unseen(self.test)]
         self.rows = followed_by(self.rows, self.test, self.target, self.domains, set(self.merged))
         held_out = slice(self.n, len(self.rows))
         self.splits, self.judged_on = [(slice(0, self.n), held_out)], "the rows of the test file"
+
+    def _same_kinds(self) -> Reading:
+        """How the cells of a second table are read: as those of the first."""
+        number = {self.target: "number"} if self.rows.classes is None else {}
+        return Reading(types=self.features.types | number, as_written=self.domains)
 
     def learnt_from(self, part: Part) -> Features:
         """The features of a part of the rows; nothing is learnt of the others."""
@@ -153,10 +194,12 @@ class Table:
         return []
 
 
-def _with_target(frame: Any, target: str) -> tuple[Any, list[str]]:
-    """The rows whose target is known, and a note on the others."""
-    missing, notes = missing_target(frame, target)
-    return (frame[~missing] if notes else frame), notes
+def _refuse_same(target: str, domains: Sequence[str], group: str | None) -> None:
+    """Refuse a column that is to be two things."""
+    if target in (*domains, group):
+        what = "a domain" if target in domains else "the group"
+        fix = "name another column to predict"
+        raise InputError("target", f"is {target!r}, which is {what} too", fix)
 
 
 def missing_target(frame: Any, target: str) -> tuple[NDArray[np.bool_], list[str]]:
@@ -191,6 +234,40 @@ def _coded(
         y = y.astype(code_type(len(classes)))
     one = OneDomain(small_codes(codes, len(names)))
     return Rows(None, y, classes, one, names, None, loss), merged
+
+
+def weighted_rows(rows: Rows, class_weight: Any, on_disk: bool) -> Rows:
+    """The rows with the weights of their classes.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    class_weight : "balanced", mapping of str to float, or None
+        n/(K n_c) for class c, or a weight for each.
+    on_disk : bool
+        Whether the rows are not in memory, which cannot have weights.
+
+    Returns
+    -------
+    Rows
+    """
+    if class_weight is None:
+        return rows
+    if rows.classes is None or on_disk:
+        why = "the task is to regress" if rows.classes is None else "the table is not in memory"
+        raise InputError("class_weight", f"is {class_weight!r}, but {why}", "leave it out")
+    if class_weight == "balanced":
+        counts = np.bincount(rows.y, minlength=len(rows.classes))
+        weight = len(rows) / (len(rows.classes) * counts)
+    else:
+        names = [str(name) for name in rows.classes.tolist()]
+        given = {str(name): float(w) for name, w in class_weight.items()}
+        if set(given) - set(names) or min(given.values(), default=0) <= 0:
+            found, fix = f"is {class_weight!r}", f"give weights > 0 for {', '.join(names)}"
+            raise InputError("class_weight", found, fix)
+        weight = np.array([given.get(name, 1.0) for name in names])
+    return replace(rows, weight=weight[rows.y])
 
 
 def followed_by(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
-from anymix.problem.dealing import Split, deal, hold_out, sorted_rows
+from anymix.problem.dealing import Split, deal, deal_groups, hold_out, sorted_rows
 from anymix.problem.rows import Rows
 
 Index = NDArray[np.intp]
@@ -18,6 +18,7 @@ Index = NDArray[np.intp]
 __all__ = ["ROWS_TO_FOLD", "Plan", "check_splits", "plan"]
 
 ROWS_TO_FOLD = 20_000  # up to here every row is held out once, beyond it a quarter of them
+WHOLE = "; rows of one group are never in two parts"
 TOO_FEW = "too few rows to learn from some and to judge on others"
 
 
@@ -40,7 +41,9 @@ class Plan:
     judged_on: str
 
 
-def plan(rows: Rows, folds: int | None, holdout: float | None) -> Plan:
+def plan(
+    rows: Rows, folds: int | None, holdout: float | None, groups: NDArray[Any] | None = None
+) -> Plan:
     """Which rows to fit and which to judge on, with a fair share of every domain and class.
 
     Parameters
@@ -51,6 +54,8 @@ def plan(rows: Rows, folds: int | None, holdout: float | None) -> Plan:
         The number of folds to judge by.
     holdout : float or None
         A share to hold out. None of both is 5 folds, and beyond 20,000 rows a share of 0.25.
+    groups : ndarray of shape (n,) or None
+        The group of each row; one is never in two parts.
 
     Returns
     -------
@@ -67,10 +72,15 @@ def plan(rows: Rows, folds: int | None, holdout: float | None) -> Plan:
     if folds or (holdout is None and n <= ROWS_TO_FOLD):
         folds = folds or 5
         said = f"all rows, in {folds} parts, each predicted by models that had not seen it"
-        return Plan(order, list(deal(np.arange(n), folds)), said)
-    fit, held = hold_out(order, holdout or 0.25)
+        if groups is None:
+            return Plan(order, list(deal(np.arange(n), folds)), said)
+        return Plan(np.arange(n), deal_groups(rows, groups, folds), said + WHOLE)
+    if groups is None:
+        fit, held = hold_out(order, holdout or 0.25)
+    else:
+        fit, held = deal_groups(rows, groups, max(2, round(1 / (holdout or 0.25))))[0]
     splits: list[Split] = [(slice(0, len(fit)), slice(len(fit), n))]
-    said = f"{len(held):,} rows that the models had not seen"
+    said = f"{len(held):,} rows that the models had not seen" + WHOLE * (groups is not None)
     return Plan(np.concatenate([fit, held]), splits, said)
 
 

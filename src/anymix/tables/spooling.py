@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from anymix.tables.chunks import MisreadError, codes_of, whole_or_sorted
 from anymix.tables.files import Source, opened_table, read_table
 from anymix.tables.frames import pandas
 from anymix.tables.memory import fits
+from anymix.tables.reading import Reading
 
 __all__ = ["Spool", "read_or_spool", "spooled"]
 
@@ -37,6 +38,10 @@ def spooled(
     text: Sequence[str] = (),
     strings: Sequence[str] = (),
     only: Sequence[str] | None = None,
+    na: Sequence[str] = (),
+    decimal: str | None = None,
+    types: Mapping[str, str] | None = None,
+    drop: Sequence[str] = (),
     source: Source | None = None,
     folder: str | Path | None = None,
 ) -> Spool:
@@ -52,6 +57,8 @@ def spooled(
         Columns to keep, and columns to take as written.
     only : sequence of str, optional
         The columns to read; by default all.
+    na, decimal, types, drop : optional
+        How cells are read, and columns that are not needed.
     source : Source, optional
         The same file, if `opened_table` has looked at it already.
     folder : path-like, optional
@@ -62,21 +69,24 @@ def spooled(
     Spool
         Its files are removed when it is closed.
     """
-    known = {*text, *strings}
-    source = opened_table(Path(path), encoding) if source is None else source
+    reading = Reading(na, decimal, types or {}, {*keep}, {*text, *strings})
+    source = opened_table(Path(path), encoding, drop) if source is None else source
+    source.check(reading.types)
+    known = set(reading.strings)
     while True:
-        spool = Spool(source, folder, {*keep, *known})
+        spool = Spool(source, folder, {*keep, *text, *strings})
         try:
-            spool.fill(source.chunks(known, text, only))
+            chunks = reading.settled(source.chunks(known, text, only, reading))
+            spool.fill(chunks, reading.levels)
         except MisreadError as error:  # read those columns as strings from the start
             spool.close()
-            if error.columns <= known:
-                raise
-            known |= error.columns
+            known |= reading.again(error, known)
         except BaseException:
             spool.close()
             raise
         else:
+            spool.attrs |= {"notes": reading.notes, "dates": reading.dates}
+            spool.attrs["left_out"] += source.twins
             return spool
 
 
@@ -110,7 +120,7 @@ def read_or_spool(
     ('DataFrame', 'Spool', [31, 40])
     >>> large.close()
     """
-    source = opened_table(Path(path), encoding)
+    source = opened_table(Path(path), encoding, options.get("drop", ()))
     read = read_table if fits(source, memory) else spooled
     return read(path, encoding=encoding, source=source, **options)
 
@@ -142,8 +152,8 @@ class Spool:
         names = source.names
         self.attrs: dict[str, Any] = {"path": str(source.path), "left_out": [], "columns": names}
 
-    def fill(self, chunks: Iterator[Any]) -> None:
-        """Take in all rows."""
+    def fill(self, chunks: Iterator[Any], levels: Collection[str] = ()) -> None:
+        """Take in all rows; words of some columns stay levels, though all may be numbers."""
         left_out: set[str] = set()
         with _room(self._folder.name):
             for chunk in chunks:
@@ -160,7 +170,7 @@ class Spool:
         for name in left_out:
             del self._columns[name]
         for column in self._columns.values():
-            column.finish()
+            column.finish(column.name in levels)
         self.attrs["left_out"] = sorted(left_out)
 
     @property
@@ -265,11 +275,13 @@ class _Column:
                     sink.write(np.frombuffer(block, np.int64).astype(np.float64).tobytes())
             old.unlink()
 
-    def finish(self) -> None:
+    def finish(self, as_levels: bool) -> None:
         """When all rows are there: words as sorted levels, or as the whole numbers they say."""
         if self.kind != np.int32:
             return
-        has_missing = any((self._raw(i, i + 2**20) < 0).any() for i in range(0, self.filled, 2**20))
+        has_missing = as_levels or any(
+            (self._raw(i, i + 2**20) < 0).any() for i in range(0, self.filled, 2**20)
+        )
         self._numbers, self.levels, self._codes = whole_or_sorted(self.known, has_missing)
 
     def _raw(self, start: int, stop: int) -> NDArray[Any]:

@@ -1,0 +1,199 @@
+"""What one model has more than another of a loss or a metric, paired row by row.
+
+    D_k = M_k(b) − M_k(a)
+
+Rows that are hard for both models cancel, so these intervals are mostly narrower than those of the
+two numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.auditing.findings import Audit
+from anymix.auditing.intervals import Estimate, bounded, mean, mixed
+from anymix.auditing.measures import linearised
+from anymix.auditing.resampling import jackknife
+from anymix.auditing.words import plain
+from anymix.errors import InputError
+
+Array = NDArray[np.float64]
+
+__all__ = ["Difference", "difference_of", "paired_metrics", "rmse_difference"]
+
+
+class Difference(NamedTuple):
+    """D_k of every domain, with intervals; and of all rows.
+
+    Attributes
+    ----------
+    values : ndarray of shape (p,)
+        D_k.
+    intervals : ndarray of shape (p, 2)
+        Confidence intervals, each about one domain alone.
+    kind : str
+        Of the intervals: "guaranteed" or "approximate".
+    pooled : float
+        The difference on all rows.
+    """
+
+    values: Array
+    intervals: Array
+    kind: str
+    pooled: float
+
+    def to_dict(self, names: Sequence[Any]) -> dict[str, Any]:
+        """For JSON: the differences and intervals by domain, their kind, and all rows."""
+        texts = [str(name) for name in names]
+        return {
+            "kind": self.kind,
+            "all_rows": plain(self.pooled),
+            "values": {k: plain(x) for k, x in zip(texts, self.values, strict=True)},
+            "intervals": {
+                k: [plain(end) for end in ends]
+                for k, ends in zip(texts, self.intervals, strict=True)
+            },
+        }
+
+
+def paired_metrics(a: Audit, b: Audit) -> list[str]:
+    """The metrics of both audits whose differences have paired intervals.
+
+    Parameters
+    ----------
+    a, b : Audit
+        Of the same rows.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> from anymix import audit
+    >>> found = audit([1, 0], [0.8, 0.3], ["a", "b"])
+    >>> paired_metrics(found, found)
+    ['accuracy']
+    """
+    known = [x.row_metrics.keys() | x.replicates.keys() | ({"rmse"} & x.metrics.keys())
+             for x in (a, b)]  # fmt: skip
+    return [name for name in a.metrics if name in b.metrics and all(name in k for k in known)]
+
+
+def difference_of(a: Audit, b: Audit, measure: str, limits: tuple[float, float]) -> Difference:
+    """D_k of a loss or a metric; see `Comparison.difference_of`.
+
+    Parameters
+    ----------
+    a, b : Audit
+        Of the same rows.
+    measure : str
+        "loss", or a metric of both.
+    limits : tuple of float
+        The least and the largest difference of losses that a row can have.
+
+    Returns
+    -------
+    Difference
+    """
+    if measure == "loss":
+        shares = a.loss == b.loss and a.loss in ("zero_one", "hamming")
+        pooled = b.pooled_loss - a.pooled_loss
+        return _of_means(a, a.row_losses, b.row_losses, limits, shares, pooled)
+    if measure not in paired_metrics(a, b):
+        known = ", ".join(["loss", *paired_metrics(a, b)])
+        raise InputError("measure", f"is {measure!r}", f"give one of {known}")
+    pooled = b.pooled_metrics[measure] - a.pooled_metrics[measure]
+    if measure in a.row_metrics:
+        is_share = measure not in ("mae",) and not measure.startswith("mae of ")
+        of_rows = a.row_metrics[measure], b.row_metrics[measure]
+        ends = (-1.0, 1.0) if is_share else (-math.inf, math.inf)
+        return _of_means(a, *of_rows, ends, is_share, pooled)
+    if measure == "rmse":
+        return _of_roots(a, b, pooled)
+    values = b.metrics[measure] - a.metrics[measure]
+    apart = b.replicates[measure] - a.replicates[measure]
+    pairs = zip(values, apart, strict=True)
+    ends_of = [jackknife(x, r, a.confidence)[1:] for x, r in pairs]
+    return Difference(values, np.array(ends_of), "approximate", pooled)
+
+
+def _of_means(
+    audit: Audit,
+    of_a: Sequence[Array],
+    of_b: Sequence[Array],
+    limits: tuple[float, float],
+    guaranteed: bool,
+    pooled: float,
+) -> Difference:
+    """Of the means of rows; NaN in both for rows that do not count."""
+    parts = [b - a for a, b in zip(of_a, of_b, strict=True)]
+    weights = audit.row_weights or [None] * len(parts)
+    least, most = limits
+    known = np.concatenate(parts)
+    unit = float(np.abs(known[~np.isnan(known)]).sum() / len(known))
+    found = []
+    for d, w in zip(parts, weights, strict=True):
+        counts = ~np.isnan(d)
+        x, v = d[counts], None if w is None else w[counts]
+        if not len(x):
+            found.append((math.nan, math.nan, math.nan))
+        elif guaranteed:
+            share = None if v is None else v / v.sum()
+            found.append(tuple(bounded(x, audit.confidence, least, most, share)))
+        elif v is None:
+            found.append(tuple(mean(x, audit.confidence, least, unit, most)))
+        else:
+            found.append(tuple(mean(linearised(x, v), audit.confidence, unit=unit)))
+    values = np.array(found)
+    kind = "guaranteed" if guaranteed else "approximate"
+    return Difference(values[:, 0], values[:, 1:], kind, pooled)
+
+
+def _of_roots(a: Audit, b: Audit, pooled: float) -> Difference:
+    found = np.array([rmse_difference(a, b, e) for e in np.eye(len(a.sizes))])
+    return Difference(found[:, 0], found[:, 1:], "approximate", pooled)
+
+
+def rmse_difference(a: Audit, b: Audit, mixture: Array) -> Estimate:
+    """R(b) − R(a) on a mixture λ, R = √(Σ_k λ_k mean_k e²), with a paired interval.
+
+    z = e²/(2 R) has the mean R/2 on the mixture and, to first order, the spread of R: the interval
+    is that of z(b) − z(a), moved by half the difference.
+
+    Parameters
+    ----------
+    a, b : Audit
+        Of values, on the same rows.
+    mixture : ndarray of shape (p,)
+        λ.
+
+    Returns
+    -------
+    Estimate
+
+    Examples
+    --------
+    >>> from anymix import audit
+    >>> y = [1.5, 2.0, 3.0]
+    >>> rmse_difference(audit(y, [2.0, 2.5, 2.5]), audit(y, [2.5, 1.0, 2.0]), np.ones(1)).value
+    0.5
+    """
+    weights = a.row_weights or [None] * len(a.sizes)
+    squares = [
+        [linearised(e**2, w) for e, w in zip(x.row_metrics["mae"], weights, strict=True)]
+        for x in (a, b)
+    ]
+    R = [math.sqrt(mixture @ [max(x.mean(), 0.0) for x in parts]) for parts in squares]
+    z = [_halves(y, R[1]) - _halves(x, R[0]) for x, y in zip(*squares, strict=True)]
+    found, half = mixed(z, mixture, a.confidence, unit=sum(R) / 2), (R[1] - R[0]) / 2
+    return Estimate(R[1] - R[0], found.low + half, found.high + half)
+
+
+def _halves(squares: Array, root: float) -> Array:
+    return squares / (2 * root) if root > 0 else np.zeros_like(squares)

@@ -1,0 +1,198 @@
+"""The client's side of a choice of models: its rows in folds, and sums over them.
+
+Row i is held out by fold f_r(i) of repeat r, which the seed and the client's key fix: every message
+finds the same folds, in whatever process it is answered. A client tells
+
+    counts     of every fold, Σ_i S_ik over the rows that it fits, and over those that it holds out
+    sums       `part_sums`, over the rows that a fold fits
+    losses     Σ_i S_ik v_ci,  v_ci = mean over r of ℓ_i(w_{c, f_r(i)}), of C models of every fold
+    errors     Σ_i (Σ_k s_k S_ik (v_i − v̄_k))², v that of a model, or the difference of two
+
+so that the server can judge every model by rows that it has not seen, and knows how surely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from anymix.flower.fold_questions import About, join_answers, unpack
+from anymix.flower.wire import Arrays, Settings
+from anymix.problem import part_sums
+from anymix.problem.linear import LinearDomains
+from anymix.problem.rows import take
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+__all__ = ["WHOLE", "FoldedRows", "answer_about_folds", "fold_numbers"]
+
+WHOLE = -1  # the number of the fold that fits all rows
+
+
+def fold_numbers(domains: Indices, classes: Indices, folds: int, seed: list[int]) -> Indices:
+    """The fold that holds out each row: rows alike in domain and class are dealt out in turn.
+
+    Parameters
+    ----------
+    domains, classes : ndarray of int
+        The domain and the class of each row, by number; in regression all classes are 0.
+    folds : int
+        How many folds.
+    seed : list of int
+        Same seed, same folds. With which fold the dealing begins is random too, or clients of one
+        row each would all hold it out in the same fold.
+
+    Returns
+    -------
+    ndarray of int
+
+    Examples
+    --------
+    >>> fold_numbers(np.array([0, 0, 1, 1]), np.zeros(4, int), 2, [0]).tolist()
+    [1, 0, 0, 1]
+    """
+    rng = np.random.default_rng(seed)
+    order = np.lexsort((rng.permutation(len(domains)), classes, domains))
+    found = np.empty(len(domains), dtype=np.intp)
+    found[order] = (np.arange(len(domains)) + rng.integers(folds)) % folds
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedRows:
+    """The rows of a client, dealt out to folds, a few times over.
+
+    Parameters
+    ----------
+    problem : LinearDomains
+        The rows.
+    number : int
+        That of the client's key.
+    folds, repeats, seed : int
+        How many folds, how often the rows are dealt out, and the seed of that.
+    """
+
+    problem: LinearDomains
+    number: int
+    folds: int
+    repeats: int
+    seed: int
+
+    @cached_property
+    def shares(self) -> sparse.csc_array:
+        """S, transposed: (p, n)."""
+        sizes = sparse.diags_array(self.problem.sizes)
+        return sparse.csc_array(sizes @ self.problem.average)
+
+    @cached_property
+    def held_by(self) -> Indices:
+        """The fold of each repeat that holds out each row, (repeats, n)."""
+        S, problem = self.shares, self.problem
+        n, inside = S.shape[1], np.diff(S.indptr) > 0
+        domains, classes = np.full(n, -1), np.zeros(n, dtype=np.intp)
+        domains[inside] = S.indices[S.indptr[:-1][inside]]  # of several, the first
+        if problem.classes is not None:
+            classes = problem.y.astype(np.intp)
+        seeds = [[self.seed, self.number, 2, r] for r in range(self.repeats)]
+        return np.array([fold_numbers(domains, classes, self.folds, seed) for seed in seeds])
+
+    def counts(self) -> Arrays:
+        """Of every domain, what each fold fits and holds out, and Σ S²; and sums of the targets."""
+        problem, S = self.problem, self.shares
+        held = [by == f for by in self.held_by for f in range(self.folds)]
+        classes, numbers = np.zeros(2), np.zeros(2)
+        if problem.classes is None:
+            numbers = np.array([float(np.sum(problem.y)), float(len(problem.y))])
+        else:
+            classes = np.bincount(problem.y, minlength=len(problem.classes)).astype(np.float64)
+        return {
+            "fitted": np.array([S @ (~rows).astype(np.float64) for rows in held]),
+            "held": np.array([S @ rows.astype(np.float64) for rows in held]),
+            "squares": np.asarray(S.multiply(S).sum(axis=1), dtype=np.float64).ravel(),
+            "totals": np.concatenate([classes, numbers]),
+        }
+
+    def fitted(self, number: int) -> LinearDomains:
+        """The rows that a fold fits, without the domains of which it has none."""
+        problem = self.problem
+        if number == WHOLE:
+            return problem
+        repeat, fold = divmod(number, self.folds)
+        rows = np.flatnonzero(self.held_by[repeat] != fold)
+        S = self.shares[:, rows]
+        sizes = np.asarray(S.sum(axis=1)).ravel()
+        here = np.flatnonzero(sizes > 0)
+        average = sparse.csc_array(sparse.diags_array(1 / sizes[here]) @ S.tocsr()[here])
+        X, y, names = take(problem.X, rows), problem.y[rows], problem.domain_names[here]
+        return LinearDomains.coded(
+            X, y, problem.classes, names, sizes[here], average, problem.loss, problem.intercept
+        )
+
+    def sums(self, questions: list[About]) -> Array:
+        """The answers to questions about folds, one after the other."""
+        fitted = {number: self.fitted(number) for number in {number for number, _ in questions}}
+        return join_answers([part_sums.answer(fitted[number], q) for number, q in questions])
+
+    def row_losses(self, models: Array) -> Array:
+        """v, (C, n), of models (repeats · folds, C, D)."""
+        problem = self.problem
+        found = np.zeros((models.shape[1], problem.n_rows))
+        for number, own in enumerate(models):
+            repeat, fold = divmod(number, self.folds)
+            rows = np.flatnonzero(self.held_by[repeat] == fold)
+            part = problem._with_rows(rows, problem.average[:, rows])
+            for c, w in enumerate(own):
+                found[c, rows] += part.loss.derivatives(part.scores(w), part.y, 0)[0]
+        return found / self.repeats
+
+    def losses(self, models: Array, guess: Array) -> Array:
+        """Σ_i S_ik v_ci, (C + 1, p), the last row of a constant guess, the scores `guess`."""
+        problem = self.problem
+        z = np.tile(guess, (problem.n_rows, 1))
+        constant = problem.loss.derivatives(z if len(guess) > 1 else z[:, 0], problem.y, 0)[0]
+        v = np.concatenate([self.row_losses(models), constant[None]])
+        return np.asarray((self.shares @ v.T).T)
+
+    def errors(self, models: Array, pairs: Array, scales: Array, means: Array) -> Array:
+        """Σ_i (Σ_k s_k S_ik (v_i − v̄_k))², (T,), v = v_c − v_o for pairs (c, o); o = −1 is 0."""
+        v = np.concatenate([self.row_losses(models), np.zeros((1, self.problem.n_rows))])
+        first, second = pairs.astype(np.intp).T
+        values = v[first] - v[second]  # (T, n)
+        S = self.shares.T  # (n, p)
+        parts = values * (S @ scales.T).T - (S @ (scales * means).T).T
+        return np.einsum("ti,ti->t", parts, parts)
+
+
+def answer_about_folds(
+    problem: LinearDomains, number: int, arrays: Arrays, settings: Settings
+) -> Arrays:
+    """The reply to a question about folds: what it is of is in the settings, `about`.
+
+    Parameters
+    ----------
+    problem : LinearDomains
+        The rows of the client.
+    number : int
+        That of its key.
+    arrays, settings : dict
+        The content of the message.
+
+    Returns
+    -------
+    dict of str to ndarray
+    """
+    rows = FoldedRows(problem, number, *(settings[k] for k in ("folds", "repeats", "seed")))
+    match settings["about"]:
+        case "counts":
+            return rows.counts()
+        case "sums":
+            return {"sums": rows.sums(unpack(arrays, settings))}
+        case "losses":
+            return {"losses": rows.losses(**arrays)}
+        case _:
+            return {"errors": rows.errors(**arrays)}

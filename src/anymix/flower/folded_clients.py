@@ -1,0 +1,247 @@
+"""The server's side of a choice of models: problems of folds, and losses on rows held out.
+
+The clients deal their rows out to folds (`fold_rows`); the server knows how many rows of each
+domain a fold fits, and asks for sums over them. So a fold is a problem as any other, in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.errors import InputError
+from anymix.estimators.guarding import Judged
+from anymix.flower.client_parts import Clients
+from anymix.flower.fold_questions import About, n_numbers, pack_questions, split_answers
+from anymix.flower.fold_rows import WHOLE
+from anymix.flower.rounds import Answer, Question
+from anymix.flower.wire import FOLDS, Arrays, Settings, pack
+from anymix.mixtures import MixtureSet, Penalty
+from anymix.problem import part_sums
+from anymix.problem.parts import Parts
+
+Array = NDArray[np.float64]
+Asked = tuple[int, Sequence[part_sums.Question]]  # a fold, and a question to each of its clients
+
+__all__ = ["ClientsHeldOut", "FoldedClients"]
+
+
+class FoldedClients:
+    """Clients whose rows are in folds; fold r · folds + f is the f-th of repeat r.
+
+    Parameters
+    ----------
+    clients : Clients
+        The clients.
+    folds, repeats, seed : int
+        How many folds, how often the rows are dealt out, and the seed of that.
+    """
+
+    def __init__(self, clients: Clients, folds: int, repeats: int, seed: int) -> None:
+        self.clients, self.roster, self.n = clients, clients.roster, folds * repeats
+        self._settings = {"folds": folds, "repeats": repeats, "seed": seed}
+        self.sizes = np.zeros((self.n, len(self.roster.domains)))  # of what each fold fits
+        held, self.squares = self.sizes.copy(), np.zeros(self.sizes.shape[1])
+        self._fitted, totals = [], []  # of each client: what of its domains each fold fits
+        for place, answer in zip(self.roster.places, self._counts(), strict=True):
+            self.sizes[:, place] += answer["fitted"]
+            held[:, place] += answer["held"]
+            self.squares[place] += answer["squares"] / self.roster.sizes[place] ** 2
+            self._fitted.append(answer["fitted"])
+            totals.append(answer["totals"])
+        self._check(held)
+        self.guess = _constant_guess(np.sum(totals, axis=0))
+
+    def _counts(self) -> list[Answer]:
+        content = pack({}, {**self._settings, "about": "counts"})
+        questions = {}
+        for member in self.roster.members:
+            p, classes = len(member.domains), max(2, member.n_scores)
+            shapes = {"fitted": (self.n, p), "held": (self.n, p)}
+            shapes |= {"squares": (p,), "totals": (classes + 2,)}
+            questions[member.key] = Question(content, shapes)
+        answers = self.clients.round(FOLDS, questions)
+        return [answers[key] for key in self.roster.keys]
+
+    def _check(self, held: Array) -> None:
+        """Every domain must be in what a fold fits, and in what it holds out."""
+        least = np.minimum(self.sizes, held).min(axis=0)
+        if np.any(least == 0):
+            k = int(np.argmin(np.where(least == 0, self.roster.sizes, np.inf)))
+            name = self.roster.domains[k]
+            raise InputError(
+                "folds",
+                f"is {self._settings['folds']}, and the {self.roster.sizes[k]:g} rows of domain "
+                f"{name!r} are not in all of them",
+                "merge it with another, or lower folds",
+            )
+
+    def problem(
+        self, number: int, ask: Callable[[Asked], Any], center: Array | None = None
+    ) -> Parts:
+        """The problem of what a fold fits, WHOLE for all rows; `ask` sends the questions."""
+        clients = self._clients_of(number)
+        places = [self._places(i, number) for i in clients]
+        sizes = self.roster.sizes if number == WHOLE else self.sizes[number]
+        D = self.roster.members[0].n_parameters
+        return Parts(lambda questions: ask((number, questions)), places, sizes, D, center)
+
+    def _clients_of(self, number: int) -> list[int]:
+        """Who has rows that the fold fits."""
+        every = range(len(self._fitted))
+        return [i for i in every if number == WHOLE or np.any(self._fitted[i][number] > 0)]
+
+    def _places(self, i: int, number: int) -> NDArray[np.intp]:
+        """The domains of those rows."""
+        place = self.roster.places[i]
+        return place if number == WHOLE else place[self._fitted[i][number] > 0]
+
+    def answer(self, asked: Sequence[Asked]) -> list[list[part_sums.Sums]]:
+        """One round for questions about several folds; the answers of each one's clients."""
+        own: list[list[About]] = [[] for _ in self.roster.members]
+        for number, questions in asked:
+            for i, question in zip(self._clients_of(number), questions, strict=True):
+                own[i].append((number, question))
+        sent = {}
+        for key, abouts in zip(self.roster.keys, own, strict=True):
+            if abouts:
+                arrays, settings = pack_questions(abouts)
+                content = pack(arrays, {**self._settings, "about": "sums", **settings})
+                sent[key] = Question(content, {"sums": (n_numbers(abouts),)}, _check_losses(abouts))
+        answers = self.clients.round(FOLDS, sent)
+        found = [
+            iter(split_answers(answers[key]["sums"], abouts) if abouts else [])
+            for key, abouts in zip(self.roster.keys, own, strict=True)
+        ]
+        return [[next(found[i]) for i in self._clients_of(number)] for number, _ in asked]
+
+    def losses(self, models: Array) -> Array:
+        """L̂ of models (folds, C, D) on rows that they have not seen, and a guess's, (C + 1, p)."""
+        C = models.shape[1]
+        total = np.zeros((C + 1, len(self.roster.domains)))
+        arrays = {"models": models, "guess": self.guess}
+        shapes = [{"losses": (C + 1, len(place))} for place in self.roster.places]
+        answers = self._ask_each("losses", [arrays] * len(shapes), shapes)
+        for place, answer in zip(self.roster.places, answers, strict=True):
+            total[:, place] += answer["losses"]
+        return total / self.roster.sizes
+
+    def squared_errors(self, models: Array, pairs: Array, mixtures: Array, means: Array) -> Array:
+        """The squared standard errors of Σ_k λ_k (v̄_ck − v̄_ok), (T,), as `mean_error` has them."""
+        rest = 1 - self.squares
+        scales = mixtures / np.sqrt(np.maximum(rest, 1e-12)) / self.roster.sizes
+        arrays = [
+            {"models": models, "pairs": pairs, "scales": scales[:, at], "means": means[:, at]}
+            for at in self.roster.places
+        ]
+        shapes = [{"errors": (len(pairs),)}] * len(arrays)
+        answers = self._ask_each("errors", arrays, shapes)
+        single = np.any((mixtures > 0) & (rest <= 1e-12), axis=1)  # a domain of one row
+        return np.where(single, np.inf, np.sum([a["errors"] for a in answers], axis=0))
+
+    def _ask_each(
+        self, about: str, arrays: Sequence[Arrays], shapes: Sequence[dict[str, tuple[int, ...]]]
+    ) -> list[Answer]:
+        settings: Settings = {**self._settings, "about": about}
+        keys = self.roster.keys
+        asked = {
+            key: Question(pack(own, settings), shape)
+            for key, own, shape in zip(keys, arrays, shapes, strict=True)
+        }
+        answers = self.clients.round(FOLDS, asked)
+        return [answers[key] for key in keys]
+
+
+def _check_losses(questions: Sequence[About]) -> Callable[[Answer], str | None]:
+    """No loss is below 0."""
+
+    def check(answer: Answer) -> str | None:
+        found = split_answers(answer["sums"], questions)
+        negative = any(np.any(sums.get("losses", np.zeros(1)) < 0) for sums in found)
+        return "its losses are negative" if negative else None
+
+    return check
+
+
+def _constant_guess(totals: Array) -> Array:
+    """The scores of the mean target, or of the shares of the classes, for all rows alike."""
+    counts, (total, n) = totals[:-2], totals[-2:]
+    if n > 0:
+        return np.array([total / n])
+    logs = np.log(np.maximum(counts / counts.sum(), 1e-300))
+    return np.array([logs[1] - logs[0]]) if len(logs) == 2 else logs
+
+
+@dataclass(frozen=True, eq=False)
+class ClientsHeldOut(Judged):
+    """The losses of C models on rows that clients hold out, known by their sums.
+
+    Parameters
+    ----------
+    folded : FoldedClients
+        Who has the rows.
+    models : ndarray of shape (folds, C, D)
+        The models of every fold; the ordinary one first.
+    losses : ndarray of shape (C, p)
+        L̂.
+    mixtures, offsets, reference, resolution, constant, prior :
+        As in `HeldOut`.
+    """
+
+    folded: FoldedClients
+    models: Array
+    losses: Array
+    mixtures: MixtureSet
+    offsets: Array
+    reference: Array
+    resolution: float = 0.0
+    constant: Array | None = None
+    prior: Penalty | None = None
+    _known: dict[tuple[int, int, bytes], float] = field(default_factory=dict)
+
+    @property
+    def domain_losses(self) -> Array:
+        """L̂, (C, p)."""
+        return self.losses
+
+    @cached_property
+    def squares(self) -> Array:
+        """Σ_i a_ki², (p,)."""
+        return self.folded.squares
+
+    def error(self, c: int, mixture: Array, other: int | None = None) -> float:
+        """As `Judged` says; asks the clients where `look` has not done so."""
+        key = _key(c, mixture, other)
+        if key not in self._known:
+            self._ask([(c, mixture, other)])
+        return self._known[key]
+
+    def look(self) -> None:
+        """Ask in one round for all errors that a choice and its table need."""
+        every = range(len(self.losses))
+        wanted: list[tuple[int, Array, int | None]] = []
+        for mixture in (self.worst, [self.reference] * len(every)):
+            wanted += [(c, mixture[c], None) for c in every]
+        wanted += [(c, self.worst[c], self.best) for c in every]
+        wanted += [(c, self.worst[0], 0) for c in every]
+        self._ask(wanted)
+
+    def _ask(self, wanted: Sequence[tuple[int, Array, int | None]]) -> None:
+        pairs = np.array([(c, -1 if o is None else o) for c, _, o in wanted], dtype=np.float64)
+        mixtures = np.array([mixture for _, mixture, _ in wanted])
+        none = np.zeros(self.losses.shape[1])
+        means = np.array(
+            [self.losses[c] - (none if o is None else self.losses[o]) for c, _, o in wanted]
+        )
+        found = self.folded.squared_errors(self.models, pairs, mixtures, means)
+        for (c, mixture, o), square in zip(wanted, found.tolist(), strict=True):
+            self._known[_key(c, mixture, o)] = float(np.sqrt(square))
+
+
+def _key(c: int, mixture: Array, other: int | None) -> tuple[int, int, bytes]:
+    return c, -1 if other is None else other, np.ascontiguousarray(mixture).tobytes()

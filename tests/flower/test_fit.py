@@ -1,0 +1,113 @@
+"""federated_fit: the choice of AgnosticClassifierCV over clients, from sums alone."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from flower.clients import app_of
+
+import anymix as ax
+from anymix.errors import InputError
+from anymix.estimators.guarding import NothingGained
+from anymix.flower import LocalGrid, federated_fit
+from anymix.flower.client_data import number_of
+from anymix.flower.fold_rows import FoldedRows
+
+
+def rows_of(kind: str, n: int = 360) -> tuple[Any, Any, Any, Any]:
+    """A table in which what matters depends on the domain (kind "alike": it does not), in parts."""
+    rng = np.random.default_rng(3)
+    domains = rng.choice(["city", "port", "rural"], n, p=[0.6, 0.25, 0.15])
+    X = rng.normal(size=(n, 3))
+    column = {"city": 0, "port": 0, "rural": 0 if kind == "alike" else 1}
+    score = X[np.arange(n), [column[d] for d in domains]] * 2
+    noise = rng.logistic(size=n)
+    y: Any = (score + noise > 0).astype(int)
+    if kind == "three":
+        y = np.digitize(score + noise, [-1.0, 1.0])
+    if kind == "numbers":
+        y = score + noise
+    owner = rng.integers(0, 4, n)
+    owner[domains == "rural"] = rng.integers(2, 4, int(np.sum(domains == "rural")))
+    return X, y, domains, [np.flatnonzero(owner == i) for i in range(4)]
+
+
+def splits_of(X: Any, y: Any, domains: Any, parts: Any, folds: int, repeats: int, seed: int) -> Any:
+    """The clients' folds as pairs of rows of the table (whose order their problems keep)."""
+    held = np.zeros((repeats, len(y)), dtype=int)
+    for i, rows in enumerate(parts):
+        loss = None if y.dtype.kind == "i" else ax.SquaredError()
+        classes = np.unique(y) if loss is None else None
+        problem = ax.LinearDomains(X[rows], y[rows], domains[rows], loss, classes=classes)
+        held[:, rows] = FoldedRows(problem, number_of(str(i)), folds, repeats, seed).held_by
+    return [(np.flatnonzero(by != f), np.flatnonzero(by == f)) for by in held for f in range(folds)]
+
+
+FEW: dict[str, Any] = {"gammas": [1.0, 0.1, 0.01], "robustness": [0.5, 1.0]}
+
+
+@pytest.mark.parametrize("kind", ["apart", "numbers", "three"])
+@pytest.mark.parametrize(
+    "options", [FEW, pytest.param({}, marks=pytest.mark.slow)], ids=["few", "all"]
+)
+def test_it_is_the_choice_of_the_estimator_on_the_same_folds(
+    kind: str, options: dict[str, Any]
+) -> None:
+    X, y, domains, parts = rows_of(kind)
+    if kind == "three":  # clients sort the rows by domain, so the table is in that order
+        order = np.concatenate([rows[np.argsort(domains[rows], kind="stable")] for rows in parts])
+        ends = np.cumsum([len(rows) for rows in parts])[:-1]
+        X, y, domains = X[order], y[order], domains[order]
+        parts = np.split(np.arange(len(y)), ends)
+    loss = ax.SquaredError() if kind == "numbers" else None
+    grid = LocalGrid(app_of(X, y, domains, parts, loss=loss), 4)
+    with warnings.catch_warnings(action="ignore", category=NothingGained):
+        found = federated_fit(grid, folds=2, repeats=2, seed=7, tol=1e-8, **options)
+        make = ax.AgnosticRegressorCV if kind == "numbers" else ax.AgnosticClassifierCV
+        splits = splits_of(X, y, domains, parts, 2, 2, 7)
+        whole = make(cv=splits, tol=1e-8, **options).fit(X, y, domains=domains)
+    assert (found.robustness, found.gamma) == (whole.robustness_, whole.gamma_)
+    assert found.robustness > 0
+    # numbers are solved in other units where all rows are at hand, and a path ends at 1e-4
+    rtol = 1e-4 if kind == "numbers" else 1e-7
+    for name, column in found.results.items():
+        np.testing.assert_allclose(column, whole.cv_results_[name], rtol=rtol, atol=1e-9)
+    np.testing.assert_allclose(found.solution.domain_losses, whole.domain_losses_, atol=1e-6)
+    np.testing.assert_allclose(found.ordinary.w, whole.ordinary_.solution_.w, atol=1e-3)
+    assert found.solution.certificate.gap <= 1e-8
+    assert len(found.rounds) <= 60
+
+
+def test_nothing_is_gained_where_domains_are_alike() -> None:
+    X, y, domains, parts = rows_of("alike")
+    grid = LocalGrid(app_of(X, y, domains, parts), 4)
+    with pytest.warns(NothingGained, match="the ordinary model is kept"):
+        found = federated_fit(grid, gammas=[0.1, 0.01], robustness=[1.0], folds=2, repeats=1)
+    assert found.is_ordinary
+    assert found.solution.w.tolist() == found.ordinary.w.tolist()
+
+
+def test_only_sums_leave_the_clients() -> None:
+    """No message grows with the rows: twice the clients' rows, the same bytes."""
+    sent = []
+    for times in (1, 2):
+        X, y, domains = (np.concatenate([a] * times) for a in rows_of("apart")[:3])
+        owner = np.arange(len(y)) % 3
+        grid = LocalGrid(app_of(X, y, domains, [np.flatnonzero(owner == i) for i in range(3)]), 3)
+        found = federated_fit(grid, gammas=[0.1], robustness=[1.0], folds=2, repeats=1)
+        sent.append([r["received"] for r in found.rounds[:2]])
+    assert sent[0] == sent[1]
+
+
+def test_bad_input() -> None:
+    X, y, domains, parts = rows_of("apart", 40)
+    grid = LocalGrid(app_of(X, y, domains, parts), 4)
+    with pytest.raises(InputError, match="folds is 1"):
+        federated_fit(grid, folds=1)
+    with pytest.raises(InputError, match="rule is 'best'"):
+        federated_fit(grid, rule="best")
+    with pytest.raises(InputError, match="rows of domain 'rural' are not in all of them"):
+        federated_fit(grid, folds=20)
