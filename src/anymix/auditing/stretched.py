@@ -10,17 +10,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-__all__ = ["STRETCH", "Stretched"]
+__all__ = ["STRETCH", "Run", "Stretched"]
 
 STRETCH = 65_536  # numbers that are in memory together
 
 
-class Stretched:
+@dataclass(frozen=True)
+class Run:
+    """Rows one after the other, such as those of a domain in a file that is sorted by it."""
+
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+class Stretched(NDArrayOperatorsMixin):
     """n numbers, of which `read(start, stop)` gives some.
 
     Parameters
@@ -65,7 +78,13 @@ class Stretched:
         return found if dtype is None else found.astype(dtype)
 
     def __getitem__(self, part: Any) -> Any:
-        """A stretch, as it is; numbers at any places, as an array."""
+        """A stretch, as an array if it is short; numbers at any places, as an array."""
+        if isinstance(part, Run):
+            found = self[part.start : part.stop]
+            return np.asarray(found) if len(part) <= STRETCH else found
+        if isinstance(part, Stretched):  # whether to take each of them
+            pairs = (_stretch_of((self, part), s) for s in range(0, self._n, STRETCH))
+            return np.concatenate([x[chosen] for x, chosen in pairs])
         if isinstance(part, slice) and part.step in (None, 1):
             first, last, _ = part.indices(self._n)
             count = max(0, last - first)
@@ -87,48 +106,6 @@ class Stretched:
         if ufunc is np.matmul:
             return _product(*inputs)
         return _mapped(ufunc, inputs)
-
-    def __sub__(self, other: Any) -> Any:
-        return np.subtract(self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return np.subtract(other, self)
-
-    def __add__(self, other: Any) -> Any:
-        return np.add(self, other)
-
-    __radd__ = __add__
-
-    def __mul__(self, other: Any) -> Any:
-        return np.multiply(self, other)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Any:
-        return np.divide(self, other)
-
-    def __pow__(self, other: Any) -> Any:
-        return np.power(self, other)
-
-    def __neg__(self) -> Any:
-        return np.negative(self)
-
-    def __invert__(self) -> Any:
-        return np.invert(self)
-
-    def __eq__(self, other: object) -> Any:
-        return np.equal(self, other)  # type: ignore[call-overload]
-
-    def __ne__(self, other: object) -> Any:
-        return np.not_equal(self, other)  # type: ignore[call-overload]
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __matmul__(self, other: Any) -> Any:
-        return _product(self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return _product(other, self)
 
     def astype(self, kind: Any) -> Stretched:
         """The same numbers of another type."""
@@ -185,6 +162,10 @@ def _stretch(x: Any, start: int, stop: int) -> Any:
     return x[start:stop] if np.ndim(x) else x
 
 
+def _stretch_of(numbers: tuple[Stretched, ...], start: int) -> list[Any]:
+    return [_stretch(x, start, min(start + STRETCH, len(x))) for x in numbers]
+
+
 def _product(a: Any, b: Any) -> np.float64:
     """Σ aᵢ bᵢ."""
     return np.float64(_mapped(np.multiply, (a, b)).sum())
@@ -196,11 +177,11 @@ def _one_after_the_other(parts: Any) -> Stretched:
 
     def read(start: int, stop: int) -> NDArray[Any]:
         found = [
-            np.asarray(_stretch(part, max(start - end + len(part), 0), stop - end + len(part)))
+            _stretch(part, max(start - end + len(part), 0), min(stop - end, 0) + len(part))
             for part, end in zip(parts, ends, strict=True)
             if start < end and stop > end - len(part)
         ]
-        return np.concatenate([f[: stop - start] for f in found] or [np.zeros(0)])
+        return np.concatenate(found or [np.zeros(0)])
 
     return Stretched(ends[-1], read)
 

@@ -1,11 +1,13 @@
 """`anymix audit`: a table of predictions in; how bad its model can get, and a page, out."""
 
 import csv
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from anymix.cli.audited_tables import audited_table
 from anymix.cli.files import check_inputs, check_outputs
 from anymix.cli.options import (
     TABLE_NAMES,
@@ -13,6 +15,7 @@ from anymix.cli.options import (
     Encoding,
     File,
     Json,
+    Memory,
     Mixtures,
     Na,
     Names,
@@ -41,6 +44,7 @@ OPTIONS: Names = TABLE_NAMES | {
     "loss": ("--loss", ANOTHER_LOSS),
     "loss_bound": ("--loss-bound", None),
     "losses": ("--losses", None),
+    "memory": ("--memory", None),
     "prediction": ("--prediction", None),
     "sensitive_features": ("--domain", None),
     "y_true": ("--target", None),
@@ -128,6 +132,7 @@ def audit_file(
     na: Na = None,
     decimal: Decimal = None,
     types: Types = None,
+    memory: Memory = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -151,30 +156,34 @@ def audit_file(
     shown = not (quiet or as_json or is_printed(report))
     conditions, guarantee = _conditions(fail_if or [], guarantee)
     how = {"loss": loss, "mixtures": mixtures, "confidence": confidence, "guarantee": guarantee}
-    with steps(shown) as step, in_options(OPTIONS, [table]):
-        step(f"reading {table}")
-        frame, audits, found = _audited(
-            table,
-            {"encoding": encoding, **cells(na, decimal, types)},
-            domain,
-            find_segments,
-            target=target,
-            prediction=said,
-            losses=losses,
-            against=against,
-            loss_bound=loss_bound,
-            classes=None if classes is None else class_names(classes),
-            **how,
-        )
-        model = list(audits.values())[-1]  # the one that is not only compared with
-        failures = [words for asked in conditions if (words := asked.failure(model))]
-        notes, more = _notes(frame, target, said, classes, domain), dict[str, Any]()
-        if find_segments:
-            step("searching for segments")
-            named = [target, *said, losses, against]
-            more["segments"], words = segments_of(frame, model, domain, named)
-            notes += words
-    _show(found, audits, report, f"Audit of {table.name}", notes, more, shown, as_json)
+    with ExitStack() as files:
+        with steps(shown) as step, in_options(OPTIONS, [table]):
+            step(f"reading {table}")
+            done = audited_table(
+                table,
+                {"encoding": encoding, "memory": memory, **cells(na, decimal, types)},
+                files,
+                domain,
+                find_segments,
+                target=target,
+                prediction=said,
+                losses=losses,
+                against=against,
+                loss_bound=loss_bound,
+                classes=None if classes is None else class_names(classes),
+                **how,
+            )
+            model = list(done.audits.values())[-1]  # the one that is not only compared with
+            failures = [words for asked in conditions if (words := asked.failure(model))]
+            notes = [*_notes(done.frame, target, said, classes, domain), *done.notes]
+            more = dict[str, Any]()
+            if find_segments:
+                step("searching for segments")
+                named = [target, *said, losses, against]
+                more["segments"], words = segments_of(done.frame, done.searched, domain, named)
+                notes += words
+        title = f"Audit of {table.name}"
+        _show(done.found, done.audits, report, title, notes, more, shown, as_json)
     _end(failures)
 
 
@@ -226,24 +235,6 @@ def _conditions(texts: list[str], guarantee: float | None) -> tuple[list[Any], f
         found = [condition(text) for text in texts]
     asked = guarantee is None and any(each.is_guaranteed for each in found)
     return found, 0.05 if asked else guarantee
-
-
-def _audited(
-    table: Path, reading: dict[str, Any], domain: list[str], whole: bool, **options: Any
-) -> tuple[Any, dict[str, Any], Any]:
-    """The table, its audits by column, and the only one of them or the comparison of the two."""
-    from anymix.auditing import compare
-    from anymix.tables import audit_frame, read_table
-
-    one = (options[name] for name in ("target", "losses", "against"))
-    named = [*options["prediction"], *(column for column in one if column)]
-    only = None if whole else [*named, *domain]  # not all columns need fit into memory
-    frame = read_table(table, keep=named, text=domain, only=only, **reading)
-    audits = audit_frame(frame, domain, **options)
-    first, *second = audits
-    if not second:
-        return frame, audits, audits[first]
-    return frame, audits, compare(audits[first], audits[second[0]], (first, second[0]))
 
 
 def _check_columns(
