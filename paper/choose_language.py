@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -38,10 +39,17 @@ CHOICES = {  # in the order in which they are chosen
     "clip": (0.25, 0.5, 1.0),
     "step_mixture": (0.002, 0.005, 0.02),
 }
-Settings = tuple[float, float, float]  # γ_w, clip, γ_λ
 Tried = dict[tuple[str, float, float, float], float]
 FAR = 0.2  # nats
 HEADER = ["trained on", "step_w", "clip", "step_mixture", "n_steps", "worst validation loss"]
+
+
+class Settings(NamedTuple):
+    """γ_w, the clip and γ_λ."""
+
+    step_w: float
+    clip: float
+    step_mixture: float
 
 
 def worst_validation_loss(scale: Scale, data: Language, row: str, threads: int) -> float:
@@ -83,8 +91,8 @@ def is_far(tried: Tried, row: str, settings: Settings, candidates: list[Settings
 def choose(start: Settings, loss_of: Callable[[str, Settings], float], tried: Tried) -> Settings:
     """Choose one setting after the other; `tried` gets every loss that was measured."""
     best = start
-    for place, values in enumerate(CHOICES.values()):
-        left = [(*best[:place], value, *best[place + 1 :]) for value in values]
+    for name, values in CHOICES.items():
+        left = [best._replace(**{name: value}) for value in values]
         for settings, row in product(list(left), LANGUAGE_ROWS):
             if settings not in left:
                 continue
@@ -128,12 +136,18 @@ if __name__ == "__main__":
     def loss_of(row: str, settings: Settings) -> float:
         """Train with these settings, and keep what came before."""
         write(file, tried, arguments.steps)
-        names = dict(zip(CHOICES, settings, strict=True))
-        trial = replace(scale, n_steps=arguments.steps, **names)
+        trial = replace(
+            scale,
+            n_steps=arguments.steps,
+            step_w=settings.step_w,
+            clip=settings.clip,
+            step_mixture=settings.step_mixture,
+        )
         loss = worst_validation_loss(trial, data, row, arguments.threads)
-        print(f"{row}: {names}: {loss:.4f}", flush=True)
+        print(f"{row}: {settings}: {loss:.4f}", flush=True)
         return loss
 
-    chosen = choose((scale.step_w, scale.clip, scale.step_mixture), loss_of, tried)
+    start = Settings(scale.step_w, scale.clip, scale.step_mixture)
+    chosen = choose(start, loss_of, tried)
     write(file, tried, arguments.steps)
-    print(dict(zip(CHOICES, chosen, strict=True)))
+    print(chosen)

@@ -351,10 +351,11 @@ def test_settings_are_chosen_by_the_row_that_is_served_worst() -> None:
         agnostic = 0.01 * (step != 0.02) if row == "agnostic" else 0.0
         return losses[step_w][k] + 0.1 * (clip != 0.5) + agnostic
 
+    start = script["Settings"](2.0, 1.0, 0.005)
     tried: dict[tuple[str, float, float, float], float] = {}
-    assert script["choose"]((2.0, 1.0, 0.005), loss_of, tried) == (4.0, 0.5, 0.02)
+    assert script["choose"](start, loss_of, tried) == (4.0, 0.5, 0.02)
     assert len(asked) == len(set(asked)) == len(tried)  # nothing is trained twice
-    assert script["choose"]((2.0, 1.0, 0.005), loss_of, tried) == (4.0, 0.5, 0.02)
+    assert script["choose"](start, loss_of, tried) == (4.0, 0.5, 0.02)
     assert len(asked) == len(tried)  # and what was tried before is not tried again
     assert {key[0] for key in tried if key[1] == 8.0} == {"document", "conversation"}
     tied = dict.fromkeys(tried, 1.0)

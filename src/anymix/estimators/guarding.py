@@ -8,7 +8,8 @@ the rows cannot tell from it. With b the model of least V, that holds for model 
     V_c − V_b ≤ one standard error of Σ_k λ_k (L̂_ck − L̂_bk), row by row,
 
 λ being the worst mixture of model c. (That sum itself would flatter b: the worst mixture of c is
-partly one where c had bad luck.)
+partly one where c had bad luck.) Where a few rows make up most of that error, as in regressions
+with a few very large ones, it is known badly, and counts for more, by Student's distribution.
 
 The tamest is the ordinary model, c = 0, or else the one of least mean loss on all rows. In the
 latter case a model will do as well that keeps four fifths of the gain V_0 − V_b: on very many rows
@@ -29,13 +30,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import ndtr, stdtrit
 
 from anymix.errors import InputError
 from anymix.mixtures import MixtureSet, NoPenalty, Penalty
 
 Array = NDArray[np.float64]
 
-__all__ = ["RULES", "HeldOut", "Judged", "NothingGained", "mean_error"]
+__all__ = ["RULES", "HeldOut", "Judged", "NothingGained", "in_doubt", "mean_error"]
 
 RULES = ("guard", "min", "1se")
 FEWEST_ROWS = 10  # of a domain: fewer do not tell enough to change the model for all others
@@ -96,6 +98,23 @@ class Judged(ABC):
         Returns
         -------
         float
+        """
+
+    @abstractmethod
+    def doubt(self, c: int, other: int, mixture: Array) -> float:
+        """The standard error of how much two models differ, larger where a few rows make it up.
+
+        Parameters
+        ----------
+        c, other : int
+            The places of the models.
+        mixture : ndarray of shape (p,)
+            λ.
+
+        Returns
+        -------
+        float
+            See `in_doubt`.
         """
 
     @cached_property
@@ -183,7 +202,7 @@ class Judged(ABC):
         loss = float(self.value[c] - self.value[best])
         last_fifth = LAST_FIFTH * float(self.value[0] - self.value[best])
         small = max(WORTH * abs(float(self.value[0])), self.resolution)
-        return loss <= max(self.error(c, self.worst[c], best), last_fifth, small)
+        return loss <= max(self.doubt(c, best, self.worst[c]), last_fifth, small)
 
     def _tamest(self, good: NDArray[np.bool_]) -> int:
         return 0 if good[0] else int(np.argmin(np.where(good, self.pooled, np.inf)))
@@ -268,6 +287,12 @@ class HeldOut(Judged):
         loss = self.losses[c] if other is None else self.losses[c] - self.losses[other]
         return self._errors.of(loss, mixture)
 
+    def doubt(self, c: int, other: int, mixture: Array) -> float:
+        """As `Judged` says, from the rows themselves."""
+        parts = self._errors.parts(self.losses[c] - self.losses[other], mixture)
+        square = parts @ parts
+        return in_doubt(float(square), float(np.sum(parts**4))) if square < np.inf else np.inf
+
 
 def mean_error(values: Array, average: sparse.csc_array, mixture: Array) -> float:
     """The standard error of Σ_k λ_k Σ_i a_ki v_i for independent rows i.
@@ -298,6 +323,35 @@ def mean_error(values: Array, average: sparse.csc_array, mixture: Array) -> floa
     return _Errors(average).of(values, mixture)
 
 
+def in_doubt(square: float, fourth: float) -> float:
+    """se times the quantile of Student's distribution that is 1 for very many rows.
+
+    The parts of se² = Σ_i e_i² tell as much of it as ν = (Σ e_i²)²/Σ e_i⁴ equal ones, so the
+    distribution has ν − 1 degrees of freedom. On the word of a single row nothing is sure.
+
+    Parameters
+    ----------
+    square : float
+        Σ_i e_i².
+    fourth : float
+        Σ_i e_i⁴.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> in_doubt(1.0, 1.0), round(in_doubt(4.0, 8.0), 2), round(in_doubt(4.0, 4e-6), 2)
+    (inf, 3.67, 2.0)
+    """
+    error = float(np.sqrt(square))
+    if not 0 < fourth < np.inf:  # no error, or numbers too small or large for a fourth power
+        return error
+    freedom = square * square / fourth - 1
+    return error * float(stdtrit(freedom, ndtr(1.0))) if freedom > 0.01 else np.inf
+
+
 class _Errors:
     """The standard errors of many means over the same rows, as `mean_error` defines them."""
 
@@ -309,9 +363,12 @@ class _Errors:
 
     def of(self, values: Array, mixture: Array) -> float:
         """se of Σ_k λ_k Σ_i a_ki v_i."""
+        return float(np.linalg.norm(self.parts(values, mixture)))
+
+    def parts(self, values: Array, mixture: Array) -> Array:
+        """e_i, what each row adds to the error, (n,)."""
         if np.any((mixture > 0) & (self.rest <= 1e-12)):
-            return float("inf")
+            return np.full(len(values), np.inf)
         scale = np.where(mixture > 0, mixture / np.sqrt(np.maximum(self.rest, 1e-12)), 0.0)
         means = self.rows @ values
-        parts = values * (self.transposed @ scale) - self.transposed @ (scale * means)
-        return float(np.linalg.norm(parts))
+        return np.asarray(values * (self.transposed @ scale) - self.transposed @ (scale * means))

@@ -17,6 +17,7 @@ from anymix.errors import InputError, finite_vector
 from anymix.mixtures.choosing import data_mixture
 from anymix.problem.dealing import Split, deal, sorted_rows
 from anymix.problem.linear import LinearDomains
+from anymix.problem.objective import Oracle
 from anymix.problem.rows import ALL, Part, Rows
 from anymix.solvers.exact import Solution, solve
 from anymix.solvers.paths import Path
@@ -189,7 +190,7 @@ def _pooled_losses(rows: Rows, models: Sequence[Array], part: Part) -> Array:
 
 
 def rough_ordinary(
-    problem: LinearDomains,
+    problem: Oracle,
     gammas: Sequence[float],
     options: dict[str, Any],
     start: Waypoint | None = None,
@@ -198,7 +199,7 @@ def rough_ordinary(
 
     Parameters
     ----------
-    problem : LinearDomains
+    problem : Oracle
         The rows.
     gammas : sequence of float
         The values of γ.

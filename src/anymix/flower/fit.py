@@ -24,7 +24,7 @@ from anymix.errors import InputError
 from anymix.estimators.choices import front_places, frontier_of
 from anymix.estimators.fitting import between
 from anymix.estimators.guarding import RULES, NothingGained
-from anymix.estimators.ordinary import GAMMAS, ROUGH
+from anymix.estimators.ordinary import GAMMAS, ROUGH, least_between, rough_ordinary
 from anymix.estimators.searching import (
     ROBUST_GAMMAS,
     ROBUSTNESS,
@@ -40,7 +40,6 @@ from anymix.flower.policy import Limits, count
 from anymix.flower.results import Record
 from anymix.flower.solve import FederatedSolution
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import data_mixture
 from anymix.solvers.exact import Solution, solve
 from anymix.solvers.frontier import Frontier
 from anymix.solvers.paths import Path
@@ -174,9 +173,7 @@ def federated_fit(
     clients = Clients(grid, n_clients, domains, timeout, attempts, limits)
     folded = FoldedClients(clients, folds, count("repeats", repeats), seed)
     search = _Search(folded, mixtures)
-    found = search.run(
-        given or list(GAMMAS), candidates_of(bold, given or ROBUST_GAMMAS, to_zero=True)
-    )
+    found = search.run(given, candidates_of(bold, given or ROBUST_GAMMAS, to_zero=True))
     index = found.held_out.choose(rule)
     if index == 0 and len(found.candidates) > 1:
         warnings.warn(found.nothing_gained, NothingGained, stacklevel=2)
@@ -203,12 +200,9 @@ class _Search:
         self.target = folded.roster.mixture_set(mixtures)
         self.scale = 1.0
 
-    def run(self, gammas: Sequence[float], robust: Sequence[Candidate]) -> Found:
+    def run(self, gammas: Sequence[float] | None, robust: Sequence[Candidate]) -> Found:
         """All candidates with their losses on rows held out."""
-        path = sorted(gammas, reverse=True)
-        ordinary = self._together([self._ordinary_path(i, path) for i in range(self.folded.n)])
-        best = self._best_ordinary(ordinary)
-        first = [models[best] for models in ordinary]
+        gamma, first = self._ordinary(gammas)
         robust = [] if self._is_data_mixture else list(robust)
         chains = [
             list(chain) for _, chain in groupby(robust, key=lambda c: (c.robustness, c.to_zero))
@@ -218,34 +212,40 @@ class _Search:
         models = [[w0] for w0 in first]
         for (i, _), way in zip(jobs, ways, strict=True):
             models[i] += way
-        return self._judged([Candidate(0.0, path[best]), *robust], models)
+        return self._judged([Candidate(0.0, gamma), *robust], models)
 
     def _together(self, tasks: Sequence[Callable[[Ask], Any]]) -> list[Any]:
         return side_by_side(tasks, self.folded.answer)
 
+    def _ordinary(self, gammas: Sequence[float] | None) -> tuple[float, list[Waypoint]]:
+        """γ₀ and its model on every fold; of least mean loss on rows held out, as in `ordinary`."""
+        path, n = sorted(gammas or GAMMAS, reverse=True), self.folded.n
+        models = self._together([self._ordinary_path(i, path) for i in range(n)])
+        if len(path) == 1:
+            return path[0], [own[0] for own in models]
+        losses = self.folded.losses(_stack(models))[:-1]  # without that of the constant guess
+        total = losses @ self.folded.roster.sizes
+        best = int(np.argmin(total))
+        first = [own[best] for own in models]
+        gamma = path[best] if gammas else least_between(path, total)
+        if gamma != path[best]:
+            tasks = [self._ordinary_path(i, [gamma], first[i]) for i in range(n)]
+            first = [own[0] for own in self._together(tasks)]
+        return gamma, first
+
     def _ordinary_path(
-        self, number: int, gammas: Sequence[float]
+        self, number: int, gammas: Sequence[float], start: Waypoint | None = None
     ) -> Callable[[Ask], list[Waypoint]]:
         """min_w Σ_k m̄_k L_k(w) + γ R(w) for γ falling, each from the one before."""
 
         def work(ask: Ask) -> list[Waypoint]:
             problem = self.folded.problem(number, ask)
-            path, target = Path(problem, tol=ROUGH, max_iter=MOST), data_mixture(problem.sizes)
-            found: list[Waypoint] = []
-            for gamma in gammas:
-                found.append(path.model(target, gamma, start=found[-1] if found else None))
+            found = rough_ordinary(problem, gammas, {"tol": ROUGH, "max_iter": MOST}, start)
             if number == self.folded.n - 1:
                 self.scale = problem.loss_scale
             return found
 
         return work
-
-    def _best_ordinary(self, models: Sequence[Sequence[Waypoint]]) -> int:
-        """The place of γ₀, of the least mean loss on all rows held out."""
-        if len(models[0]) == 1:
-            return 0
-        losses = self.folded.losses(_stack(models))[:-1]  # without that of the constant guess
-        return int(np.argmin(losses @ self.folded.roster.sizes))
 
     @property
     def _is_data_mixture(self) -> bool:

@@ -159,7 +159,10 @@ class FoldedRows:
         return np.asarray((self.shares @ v.T).T)
 
     def errors(self, models: Array, pairs: Array, scales: Array, means: Array) -> Array:
-        """Σ_i (Σ_k s_k S_ik (v_i − v̄_k))², (T,), v = v_c − v_o for pairs (c, o); o = −1 is 0."""
+        """Σ_i e_i² and Σ_i e_i⁴, (T, 2), e_i = Σ_k s_k S_ik (v_i − v̄_k).
+
+        v = v_c − v_o for pairs (c, o); o = −1 is 0.
+        """
         v = np.concatenate([self.row_losses(models), np.zeros((1, self.problem.n_rows))])
         first, second = pairs.astype(np.intp).T
         values = v[first] - v[second]  # (T, n)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
-from anymix.estimators.guarding import Judged
+from anymix.estimators.guarding import Judged, in_doubt
 from anymix.flower.client_parts import Clients
 from anymix.flower.fold_questions import About, n_numbers, pack_questions, split_answers
 from anymix.flower.fold_rows import WHOLE
@@ -131,18 +131,21 @@ class FoldedClients:
             total[:, place] += answer["losses"]
         return total / self.roster.sizes
 
-    def squared_errors(self, models: Array, pairs: Array, mixtures: Array, means: Array) -> Array:
-        """The squared standard errors of Σ_k λ_k (v̄_ck − v̄_ok), (T,), as `mean_error` has them."""
+    def error_sums(self, models: Array, pairs: Array, mixtures: Array, means: Array) -> Array:
+        """Σ_i e_i² and Σ_i e_i⁴, (T, 2), of the errors of Σ_k λ_k (v̄_ck − v̄_ok).
+
+        The first is the square of the standard error as `mean_error` has it.
+        """
         rest = 1 - self.squares
         scales = mixtures / np.sqrt(np.maximum(rest, 1e-12)) / self.roster.sizes
         arrays = [
             {"models": models, "pairs": pairs, "scales": scales[:, at], "means": means[:, at]}
             for at in self.roster.places
         ]
-        shapes = [{"errors": (len(pairs),)}] * len(arrays)
+        shapes = [{"errors": (len(pairs), 2)}] * len(arrays)
         answers = self._ask_each("errors", arrays, shapes)
         single = np.any((mixtures > 0) & (rest <= 1e-12), axis=1)  # a domain of one row
-        return np.where(single, np.inf, np.sum([a["errors"] for a in answers], axis=0))
+        return np.where(single[:, None], np.inf, np.sum([a["errors"] for a in answers], axis=0))
 
     def _ask_each(
         self, about: str, arrays: Sequence[Arrays], shapes: Sequence[dict[str, tuple[int, ...]]]
@@ -202,7 +205,7 @@ class ClientsHeldOut(Judged):
     resolution: float = 0.0
     constant: Array | None = None
     prior: Penalty | None = None
-    _known: dict[tuple[int, int, bytes], float] = field(default_factory=dict)
+    _known: dict[tuple[int, int, bytes], tuple[float, float]] = field(default_factory=dict)
 
     @property
     def domain_losses(self) -> Array:
@@ -216,6 +219,13 @@ class ClientsHeldOut(Judged):
 
     def error(self, c: int, mixture: Array, other: int | None = None) -> float:
         """As `Judged` says; asks the clients where `look` has not done so."""
+        return float(np.sqrt(self._sums(c, mixture, other)[0]))
+
+    def doubt(self, c: int, other: int, mixture: Array) -> float:
+        """As `Judged` says."""
+        return in_doubt(*self._sums(c, mixture, other))
+
+    def _sums(self, c: int, mixture: Array, other: int | None) -> tuple[float, float]:
         key = _key(c, mixture, other)
         if key not in self._known:
             self._ask([(c, mixture, other)])
@@ -238,9 +248,9 @@ class ClientsHeldOut(Judged):
         means = np.array(
             [self.losses[c] - (none if o is None else self.losses[o]) for c, _, o in wanted]
         )
-        found = self.folded.squared_errors(self.models, pairs, mixtures, means)
-        for (c, mixture, o), square in zip(wanted, found.tolist(), strict=True):
-            self._known[_key(c, mixture, o)] = float(np.sqrt(square))
+        found = self.folded.error_sums(self.models, pairs, mixtures, means)
+        for (c, mixture, o), (square, fourth) in zip(wanted, found.tolist(), strict=True):
+            self._known[_key(c, mixture, o)] = square, fourth
 
 
 def _key(c: int, mixture: Array, other: int | None) -> tuple[int, int, bytes]:
