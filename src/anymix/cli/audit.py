@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anymix.cli.audited_tables import audited_table
+from anymix.cli.audited_tables import Audited, audited_table
 from anymix.cli.files import check_inputs, check_outputs
 from anymix.cli.options import (
     TABLE_NAMES,
@@ -26,7 +26,7 @@ from anymix.cli.options import (
     in_options,
 )
 from anymix.cli.output import print_result, steps, write_report
-from anymix.cli.segments import FindSegments, segments_of
+from anymix.cli.segments import FindSegments
 from anymix.cli.streams import is_printed
 from anymix.errors import InputError
 
@@ -155,67 +155,26 @@ def audit_file(
     check_inputs([table], encoding, mixtures)
     shown = not (quiet or as_json or is_printed(report))
     conditions, guarantee = _conditions(fail_if or [], guarantee)
+    what = {"target": target, "prediction": said, "losses": losses, "against": against}
     how = {"loss": loss, "mixtures": mixtures, "confidence": confidence, "guarantee": guarantee}
+    how |= {"loss_bound": loss_bound, "classes": None if classes is None else class_names(classes)}
+    reading = {"encoding": encoding, "memory": memory, **cells(na, decimal, types)}
     with ExitStack() as files:
         with steps(shown) as step, in_options(OPTIONS, [table]):
-            step(f"reading {table}")
-            done = audited_table(
-                table,
-                {"encoding": encoding, "memory": memory, **cells(na, decimal, types)},
-                files,
-                domain,
-                find_segments,
-                target=target,
-                prediction=said,
-                losses=losses,
-                against=against,
-                loss_bound=loss_bound,
-                classes=None if classes is None else class_names(classes),
-                **how,
-            )
+            done = audited_table(table, reading, files, domain, step, find_segments, **what, **how)
             model = list(done.audits.values())[-1]  # the one that is not only compared with
             failures = [words for asked in conditions if (words := asked.failure(model))]
-            notes = [*_notes(done.frame, target, said, classes, domain), *done.notes]
-            more = dict[str, Any]()
-            if find_segments:
-                step("searching for segments")
-                named = [target, *said, losses, against]
-                more["segments"], words = segments_of(done.frame, done.searched, domain, named)
-                notes += words
-        title = f"Audit of {table.name}"
-        _show(done.found, done.audits, report, title, notes, more, shown, as_json)
+        _show(done, report, f"Audit of {table.name}", shown, as_json)
     _end(failures)
 
 
-def _notes(
-    frame: Any, target: str | None, said: list[str], classes: str | None, domain: list[str]
-) -> list[str]:
-    """What to say of odd cells, and of the class that a column of probabilities is about."""
-    from anymix.tables.audited import class_meant
-    from anymix.tables.reading import odd_notes
-
-    notes = odd_notes(frame, set(frame.columns) - set(domain))
-    if target is not None and len(said) == 1 and classes is None:
-        notes += class_meant(frame, target, said[0]).notes
-    return notes
-
-
-def _show(
-    found: Any,
-    audits: dict[str, Any],
-    report: Path | None,
-    title: str,
-    notes: list[str],
-    more: dict[str, Any],
-    shown: bool,
-    as_json: bool,
-) -> None:
+def _show(done: Audited, report: Path | None, title: str, shown: bool, as_json: bool) -> None:
     """Write the page, if one is asked for, and print the rest."""
     files: dict[str, str | None] = {}
     if report is not None:
-        files["report"] = write_report(report, audits, title, None, notes)
-    options: dict[str, Any] = {"files": files, "notes": notes, "training": {}, "more": more}
-    print_result(found, shown=shown, as_json=as_json, **options)
+        files["report"] = write_report(report, done.audits, title, None, done.notes)
+    options: dict[str, Any] = {"files": files, "notes": done.notes, "training": {}}
+    print_result(done.found, shown=shown, as_json=as_json, more=done.more, **options)
 
 
 def _end(failures: list[str]) -> None:
