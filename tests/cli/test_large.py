@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from command_line import run
 from pyarrow import csv
+from tables.test_audit_on_disk import check_equal
 
 import anymix as ax
 
@@ -93,3 +95,22 @@ def test_two_gigabytes_in_700_megabytes(tmp_path: Path) -> None:
     assert most <= MOST
     assert sorted(p.name for p in tmp_path.iterdir()) == ["large.joblib"]
     same_on_a_tenth(tmp_path, ROWS_OF_2_GB // 10)
+
+
+@pytest.mark.parametrize("more", [[], ["--against", "r", "--find-segments"]])
+def test_an_audit_in_stretches_says_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    monkeypatch.setattr("anymix.tables.spooling.STRETCH", 300)
+    rng = np.random.default_rng(0)
+    q, region = rng.uniform(size=1000), rng.choice(["north", "south"], 1000)
+    rows = {"y": (rng.uniform(size=1000) < q).astype(int), "q": q, "r": 0.3 + 0.4 * q}
+    table = tmp_path / "a.csv"
+    pd.DataFrame(rows | {"region": region, "age": rng.normal(size=1000)}).to_csv(table, index=False)
+    words = ["audit", str(table), "-t", "y", "-p", "q", "-d", "region", "--json", *more]
+    whole = json.loads(run(*words))
+    stretched = json.loads(run(*words, "--memory", "1kB"))
+    notes = stretched.pop("notes")
+    assert "larger than the memory allowed: read in stretches from disk" in notes
+    assert [n for n in notes if not n.startswith("larger")] == whole.pop("notes")
+    check_equal(stretched, whole)

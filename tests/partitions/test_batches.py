@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -304,6 +309,38 @@ def test_who_stops_early_ends_the_reading() -> None:
             break
     time.sleep(0.3)
     assert len(read) <= 12
+
+
+SLEEPER = """
+import time
+from anymix.partitions import from_batches
+
+def chunks():
+    yield [[0.0], [1.0]], [0, 1], ["a", "b"]
+    print("reading", flush=True)
+    while True:
+        time.sleep(0.01)
+
+from_batches(chunks)
+"""
+
+
+def test_ctrl_c_ends_a_pass_whose_reader_waits_forever() -> None:
+    source = str(Path(ax.__file__).parents[1])
+    path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
+    with subprocess.Popen(
+        [sys.executable, "-c", SLEEPER],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "reading\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert said.rstrip().endswith("KeyboardInterrupt")
 
 
 def test_a_hash_deals_rows_fairly_and_always_alike() -> None:

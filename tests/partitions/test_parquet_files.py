@@ -155,9 +155,20 @@ def test_learnt_columns_serve_for_other_rows(tmp_path: Path) -> None:
 # -- what can go wrong -------------------------------------------------------------------------
 
 
-def test_a_file_that_changes_between_passes_is_named(tmp_path: Path) -> None:
+def test_rows_that_fit_are_read_once_and_give_the_same_bits(tmp_path: Path) -> None:
+    path = write(people(600), tmp_path / "a.parquet")
+    kept, read = (from_parquet(path, "bought", "region", keep=keep) for keep in (10**6, 0))
+    visits: Any = [problem._visit for problem in (kept, read)]
+    assert [v.kept is not None and v.kept.has_all for v in visits] == [True, False]
+    found, other = (ax.solve(problem, gamma=1e-2) for problem in (kept, read))
+    np.testing.assert_array_equal(found.w, other.w)
+    assert kept.n_passes == read.n_passes
+
+
+@pytest.mark.parametrize("keep", [0, 10**6])
+def test_a_file_that_changes_between_passes_is_named(tmp_path: Path, keep: int) -> None:
     path = write(people(), tmp_path / "a.parquet")
-    problem = from_parquet(path, "bought", "region")
+    problem = from_parquet(path, "bought", "region", keep=keep)
     write(people(seed=1), path)
     with pytest.raises(InputError, match=r"a\.parquet was changed while it was being read"):
         ax.solve(problem)

@@ -17,7 +17,7 @@ from anymix.auditing.roots import crossing
 
 Array = NDArray[np.float64]
 
-__all__ = ["lowest_mean", "lowest_means", "lowest_ratio"]
+__all__ = ["BINS", "lowest_mean", "lowest_means", "lowest_ratio"]
 
 BINS = 1024  # more rows than twice this are summed up in bins
 AT_ONCE = 2**18  # numbers of many short columns that are worked on together
@@ -189,7 +189,7 @@ def _in_bins(y: Array) -> tuple[Array, Array]:
     """
     low, high = float(y.min()), float(y.max())
     if low == high:
-        return y[:1], np.full(1, float(len(y)))
+        return np.full(1, low), np.full(1, float(len(y)))
     if len(y) <= 2 * BINS:
         return y, np.ones(len(y))
     place = (y - low) * ((BINS - 1) / (high - low))

@@ -120,7 +120,7 @@ class Comparison:
         serves worst. Below 0 they gain.
         """
         parts = [b - a for a, b in zip(self.a.row_losses, self.b.row_losses, strict=True)]
-        weights = self.a.row_weights or tuple(np.ones(len(x)) for x in parts)
+        weights = self.a.row_weights or tuple(np.broadcast_to(1.0, len(x)) for x in parts)
         lam, confidence, (least, most) = self.a.worst_mixture, self.a.confidence, self._limits()
         if self.difference_kind == "guaranteed":
             shares = [share * w / w.sum() for w, share in zip(weights, lam, strict=True)]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv
 
-from anymix.auditing.betting import lowest_mean, lowest_means
+from anymix.auditing.betting import BINS, lowest_mean, lowest_means
 from anymix.errors import InputError
 
 Array = NDArray[np.float64]
@@ -264,6 +264,10 @@ def betting_each(parts: Sequence[Array], tails: Array, most: float, bet: float =
     high = most * (1 - shares)
     for n in np.unique(sizes):
         these = np.flatnonzero(sizes == n)
+        if n > 2 * BINS:  # nothing is won by doing several at once
+            bets = [lowest_mean(most - parts[k], bet * tails[k]) for k in these.tolist()]
+            high[these] = np.minimum(high[these], most - np.array(bets))
+            continue
         room = most - np.array([parts[k] for k in these.tolist()])  # (parts, n)
         high[these] = np.minimum(high[these], most - lowest_means(room, bet * tails[these]))
     return np.asarray(np.maximum(high, averages))

@@ -20,6 +20,7 @@ from anymix.auditing.concentration import METHODS
 from anymix.auditing.domains import count, rows_by_domain
 from anymix.auditing.measures import limits
 from anymix.auditing.predictions import Predictions, read_predictions
+from anymix.auditing.stretched import Run
 from anymix.auditing.titles import LOSS_TITLES
 from anymix.auditing.ways import split
 from anymix.auditing.words import mixture_in_words, plain, short
@@ -276,16 +277,19 @@ def guaranteed(
     >>> round(guaranteed(np.zeros(3), rows, Simplex(1), 0.125, 1.0, "0-1 loss").value, 6)
     0.5
     """
-    w = _weights(weights, len(x), parts)
+    if weights is None:
+        shares = tuple(np.broadcast_to(1 / len(part), len(part)) for part in parts.values())
+    else:
+        w = _weights(weights, len(x), parts)
+        shares = tuple(w[part] / w[part].sum() for part in parts.values())
     rows = Bounded(
         parts=tuple(x[part] for part in parts.values()),
-        weights=tuple(w[part] / w[part].sum() for part in parts.values()),
+        weights=shares,
         most=most,
         method=method,
         are_errors=title == LOSS_TITLES["zero_one"],
         is_far=title == LOSS_TITLES["log"],  # neither cut nor given a bound
-        disjoint=len(np.unique(np.concatenate(list(parts.values()))))
-        == sum(map(len, parts.values())),
+        disjoint=are_disjoint(list(parts.values())),
     )
     lower, upper = rows.ends(target, delta)
     sides = rows.agnostic(target, delta, (lower, upper))
@@ -306,6 +310,13 @@ def guaranteed(
         method=method,
         way=sides.way,
     )
+
+
+def are_disjoint(parts: list[Rows]) -> bool:
+    """Whether no row is in two of these lists; runs of rows on disk never share one."""
+    if any(isinstance(part, Run) for part in parts):
+        return True
+    return len(np.unique(np.concatenate(parts))) == sum(map(len, parts))
 
 
 def bounded_losses(

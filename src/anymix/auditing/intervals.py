@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, chdtri, stdtrit
 
-from anymix.auditing.betting import lowest_mean, lowest_means
+from anymix.auditing.betting import BINS, lowest_mean, lowest_means
 
 Array = NDArray[np.float64]
 
@@ -111,11 +111,10 @@ def bounded(
     >>> bounded(np.array([0.0, 0.0, 0.0]), 0.95, least=0.0, most=1.0)
     Estimate(value=0.0, low=0.0, high=0.7542)
     """
-    w = np.full(len(x), 1 / len(x)) if weights is None else weights
-    tail, scale = (1 - confidence) / 2, len(x) * w
+    tail, scale = (1 - confidence) / 2, 1.0 if weights is None else len(x) * weights
     low = least + lowest_mean(scale * (x - least), tail)
     high = most - lowest_mean(scale * (most - x), tail)
-    value = float(w @ x)
+    value = float(np.mean(x) if weights is None else weights @ x)
     return Estimate(value, min(low, value), max(high, value))  # but for rounding
 
 
@@ -146,6 +145,10 @@ def bounded_each(
     found: list[Estimate] = [Estimate(0.0, 0.0, 0.0)] * len(parts)
     for n in np.unique(sizes):
         these = np.flatnonzero(sizes == n).tolist()
+        if n > 2 * BINS:  # nothing is won by doing several at once
+            for k in these:
+                found[k] = bounded(parts[k], confidence, least, most)
+            continue
         x = np.array([parts[k] for k in these])  # (parts, n)
         low, high = least + lowest_means(x - least, tail), most - lowest_means(most - x, tail)
         value = x.mean(axis=1)

@@ -259,7 +259,7 @@ class KnownLoss:
     def _shares(self, parts: list[Rows]) -> tuple[Array, ...]:
         """What each row counts in its domain; they add up to 1."""
         if self.weights is None:
-            return tuple(np.full(len(rows), 1 / len(rows)) for rows in parts)
+            return tuple(np.broadcast_to(1 / len(rows), len(rows)) for rows in parts)
         return tuple(self.weights[rows] / self.weights[rows].sum() for rows in parts)
 
 

@@ -139,9 +139,9 @@ def calibration(q: Array, happened: NDArray[np.bool_], confidence: float) -> Est
     """
     bins = np.minimum((10 * q).astype(np.intp), 9)
     gap = happened - q
-    rows, hits, gaps, squares, if_calibrated = (
-        np.bincount(bins, v, minlength=10)
-        for v in (np.ones(len(q)), happened, gap, gap**2, q * (1 - q))
+    rows = np.bincount(bins, minlength=10)
+    hits, gaps, squares, if_calibrated = (
+        np.bincount(bins, v, minlength=10) for v in (happened, gap, gap**2, q * (1 - q))
     )
     p = (hits + 2) / (rows + 4)
     careful = np.where(rows > 0, (rows + 1) * p * (1 - p), 0.0)

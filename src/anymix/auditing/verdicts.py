@@ -51,7 +51,7 @@ def verdict(
             "Nothing to gain for the worst domain with these data and features: the ordinary "
             "model is kept."
         )
-    if all(np.array_equal(a, b) for a, b in zip(pair.a.row_losses, pair.b.row_losses, strict=True)):
+    if not any(np.any(a != b) for a, b in zip(pair.a.row_losses, pair.b.row_losses, strict=True)):
         return (
             "The robust model is taken by all rows, but in every part that was judged the ordinary "
             "one was kept: nothing is known of its gain on rows not seen."

@@ -1,11 +1,13 @@
 """`anymix audit`: a table of predictions in; how bad its model can get, and a page, out."""
 
 import csv
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from anymix.cli.audited_tables import Audited, audited_table
 from anymix.cli.files import check_inputs, check_outputs
 from anymix.cli.options import (
     TABLE_NAMES,
@@ -13,6 +15,7 @@ from anymix.cli.options import (
     Encoding,
     File,
     Json,
+    Memory,
     Mixtures,
     Na,
     Names,
@@ -23,7 +26,7 @@ from anymix.cli.options import (
     in_options,
 )
 from anymix.cli.output import print_result, steps, write_report
-from anymix.cli.segments import FindSegments, segments_of
+from anymix.cli.segments import FindSegments
 from anymix.cli.streams import is_printed
 from anymix.errors import InputError
 
@@ -41,6 +44,7 @@ OPTIONS: Names = TABLE_NAMES | {
     "loss": ("--loss", ANOTHER_LOSS),
     "loss_bound": ("--loss-bound", None),
     "losses": ("--losses", None),
+    "memory": ("--memory", None),
     "prediction": ("--prediction", None),
     "sensitive_features": ("--domain", None),
     "y_true": ("--target", None),
@@ -128,6 +132,7 @@ def audit_file(
     na: Na = None,
     decimal: Decimal = None,
     types: Types = None,
+    memory: Memory = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -150,63 +155,26 @@ def audit_file(
     check_inputs([table], encoding, mixtures)
     shown = not (quiet or as_json or is_printed(report))
     conditions, guarantee = _conditions(fail_if or [], guarantee)
+    what = {"target": target, "prediction": said, "losses": losses, "against": against}
     how = {"loss": loss, "mixtures": mixtures, "confidence": confidence, "guarantee": guarantee}
-    with steps(shown) as step, in_options(OPTIONS, [table]):
-        step(f"reading {table}")
-        frame, audits, found = _audited(
-            table,
-            {"encoding": encoding, **cells(na, decimal, types)},
-            domain,
-            find_segments,
-            target=target,
-            prediction=said,
-            losses=losses,
-            against=against,
-            loss_bound=loss_bound,
-            classes=None if classes is None else class_names(classes),
-            **how,
-        )
-        model = list(audits.values())[-1]  # the one that is not only compared with
-        failures = [words for asked in conditions if (words := asked.failure(model))]
-        notes, more = _notes(frame, target, said, classes, domain), dict[str, Any]()
-        if find_segments:
-            step("searching for segments")
-            named = [target, *said, losses, against]
-            more["segments"], words = segments_of(frame, model, domain, named)
-            notes += words
-    _show(found, audits, report, f"Audit of {table.name}", notes, more, shown, as_json)
+    how |= {"loss_bound": loss_bound, "classes": None if classes is None else class_names(classes)}
+    reading = {"encoding": encoding, "memory": memory, **cells(na, decimal, types)}
+    with ExitStack() as files:
+        with steps(shown) as step, in_options(OPTIONS, [table]):
+            done = audited_table(table, reading, files, domain, step, find_segments, **what, **how)
+            model = list(done.audits.values())[-1]  # the one that is not only compared with
+            failures = [words for asked in conditions if (words := asked.failure(model))]
+        _show(done, report, f"Audit of {table.name}", shown, as_json)
     _end(failures)
 
 
-def _notes(
-    frame: Any, target: str | None, said: list[str], classes: str | None, domain: list[str]
-) -> list[str]:
-    """What to say of odd cells, and of the class that a column of probabilities is about."""
-    from anymix.tables.audited import class_meant
-    from anymix.tables.reading import odd_notes
-
-    notes = odd_notes(frame, set(frame.columns) - set(domain))
-    if target is not None and len(said) == 1 and classes is None:
-        notes += class_meant(frame, target, said[0]).notes
-    return notes
-
-
-def _show(
-    found: Any,
-    audits: dict[str, Any],
-    report: Path | None,
-    title: str,
-    notes: list[str],
-    more: dict[str, Any],
-    shown: bool,
-    as_json: bool,
-) -> None:
+def _show(done: Audited, report: Path | None, title: str, shown: bool, as_json: bool) -> None:
     """Write the page, if one is asked for, and print the rest."""
     files: dict[str, str | None] = {}
     if report is not None:
-        files["report"] = write_report(report, audits, title, None, notes)
-    options: dict[str, Any] = {"files": files, "notes": notes, "training": {}, "more": more}
-    print_result(found, shown=shown, as_json=as_json, **options)
+        files["report"] = write_report(report, done.audits, title, None, done.notes)
+    options: dict[str, Any] = {"files": files, "notes": done.notes, "training": {}}
+    print_result(done.found, shown=shown, as_json=as_json, more=done.more, **options)
 
 
 def _end(failures: list[str]) -> None:
@@ -226,24 +194,6 @@ def _conditions(texts: list[str], guarantee: float | None) -> tuple[list[Any], f
         found = [condition(text) for text in texts]
     asked = guarantee is None and any(each.is_guaranteed for each in found)
     return found, 0.05 if asked else guarantee
-
-
-def _audited(
-    table: Path, reading: dict[str, Any], domain: list[str], whole: bool, **options: Any
-) -> tuple[Any, dict[str, Any], Any]:
-    """The table, its audits by column, and the only one of them or the comparison of the two."""
-    from anymix.auditing import compare
-    from anymix.tables import audit_frame, read_table
-
-    one = (options[name] for name in ("target", "losses", "against"))
-    named = [*options["prediction"], *(column for column in one if column)]
-    only = None if whole else [*named, *domain]  # not all columns need fit into memory
-    frame = read_table(table, keep=named, text=domain, only=only, **reading)
-    audits = audit_frame(frame, domain, **options)
-    first, *second = audits
-    if not second:
-        return frame, audits, audits[first]
-    return frame, audits, compare(audits[first], audits[second[0]], (first, second[0]))
 
 
 def _check_columns(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,26 @@ from anymix.partitions.streamed import Coder, Log, Streamed
 from anymix.problem.entries import encode
 from anymix.problem.losses import CrossEntropy, Loss
 
-__all__ = ["Batches", "from_batches", "scanned"]
+__all__ = ["Batches", "Kept", "from_batches", "scanned"]
+
+
+@dataclass(eq=False)
+class Kept:
+    """Chunks that are kept in memory once they were read.
+
+    Parameters
+    ----------
+    check : function
+        Refuses data that were changed since.
+    """
+
+    check: Callable[[], None]
+    chunks: list[Chunk | None] = field(default_factory=list)
+    has_all: bool = False
+
+    def take(self, chunks: list[Chunk | None]) -> None:
+        """All of them, after a whole pass."""
+        self.chunks, self.has_all = chunks, True
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,22 +54,37 @@ class Batches:
         What to call the chunk of a number in an error.
     threads : int or None
         How many chunks are summed at once; None is one for each core.
+    kept : Kept or None
+        Keeps the chunks of the first pass, which later ones then need not read.
     """
 
     read: Callable[[], Iterable[Any]]
     checked: Callable[[Any], Chunk | None]
     where: Callable[[int], str]
     threads: int | None = None
+    kept: Kept | None = None
 
     def __call__(self, work: Callable[[Chunk | None, int], Any]) -> Iterator[Any]:
         """What `work` gives for each chunk and its number, in order."""
+        kept = self.kept
+        if kept is not None and kept.has_all:
+            kept.check()
+            again = enumerate(kept.chunks)
+            yield from in_order(again, lambda item: work(item[1], item[0]), self.threads)
+            return
+        found: dict[int, Chunk | None] = {}
 
         def both(item: tuple[int, Any]) -> Any:
             number, raw = item
             with named(self.where(number)):
-                return work(self.checked(raw), number)
+                chunk = self.checked(raw)
+                if kept is not None:
+                    found[number] = chunk
+                return work(chunk, number)
 
         yield from in_order(self._items(), both, self.threads)
+        if kept is not None:
+            kept.take([found[number] for number in range(len(found))])
 
     def _items(self) -> Iterator[tuple[int, Any]]:
         number = -1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ class Chunk:
             ids=None if self.ids is None else self.ids[part],
         )
 
-    @property
+    @cached_property
     def fingerprint(self) -> tuple[int, ...]:
         """A few whole numbers that hardly stay the same when a bit of the rows changes.
 

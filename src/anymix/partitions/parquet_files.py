@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from anymix.errors import InputError
 from anymix.partitions.arrow_cells import ArrowCells
-from anymix.partitions.batches import Batches, scanned
+from anymix.partitions.batches import Batches, Kept, scanned
 from anymix.partitions.chunks import named
 from anymix.partitions.passing import in_order
 from anymix.partitions.streamed import Log, Streamed
@@ -21,6 +21,7 @@ from anymix.problem.losses import Loss
 __all__ = ["from_parquet"]
 
 BATCH = 65_536  # rows that are worked on together
+KEPT = 400_000_000  # bytes: two million rows of 20 numbers
 
 
 def from_parquet(
@@ -40,6 +41,7 @@ def from_parquet(
     classes: ArrayLike | None = None,
     threads: int | None = None,
     batch_rows: int = BATCH,
+    keep: int = KEPT,
     dense_up_to: int = 600,
 ) -> Streamed:
     """L_k(w) = (1/m_k) Σ_{i in domain k} ℓ(⟨w, (x_i, 1)⟩, y_i) over the rows of Parquet files.
@@ -83,6 +85,9 @@ def from_parquet(
         How many chunks are summed at once; None is one for each core.
     batch_rows : int
         How many rows are worked on together, at most.
+    keep : int
+        Rows that take no more than so many bytes as numbers are kept in memory once they were
+        read; 0 keeps none.
     dense_up_to : int
         The largest number of parameters for which a pass brings the curvature along.
 
@@ -122,7 +127,9 @@ def from_parquet(
         return files.visit(work, names, threads)
 
     recipe, found_loss, notes = recipe_of(wanted, data.schema, visit, log)
-    batches = Batches(lambda: files.read(recipe.needs), recipe.chunk, files.where, threads)
+    fits = 8 * data.count_rows() * len(recipe.titles) <= keep
+    kept = Kept(files.check) if fits else None
+    batches = Batches(lambda: files.read(recipe.needs), recipe.chunk, files.where, threads, kept)
     problem = scanned(
         batches,
         found_loss,
@@ -190,6 +197,11 @@ class _Files:
                         self.places.append(place)
                     number += 1
                     yield batch
+            self._check(fragment)
+
+    def check(self) -> None:
+        """Refuse files that are no longer what they were."""
+        for fragment in self.data.get_fragments(filter=self.filter):
             self._check(fragment)
 
     def _groups(self, fragment: Any) -> list[Any]:

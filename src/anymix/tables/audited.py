@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +19,7 @@ from anymix.tables.frames import column, pandas_frame
 from anymix.tables.labels import coded_column
 from anymix.tables.reading import Reading, odd_notes, settled_frame
 
-__all__ = ["Meant", "audit_frame", "class_meant"]
+__all__ = ["Given", "Meant", "audit_frame", "class_meant", "in_arguments"]
 
 
 def audit_frame(
@@ -86,16 +88,12 @@ def audit_frame(
         )
     named = {*prediction, *(name for name in (target, losses, against) if name)}
     frame = settled_frame(pandas_frame(frame), Reading(labels=named, as_written=set(domains)))
+    given = Given(target, tuple(prediction), losses, against, classes)
     coded = {name: coded_column(frame, name) for name in domains}
     (names, codes), _ = combined(list(coded.values()), list(coded))
     Λ = target_mixtures(mixtures, None, np.bincount(codes).astype(np.float64), names.tolist())
     labels = {name: levels[places] for name, (levels, places) in coded.items()}
-    y = None if target is None or losses is not None else _entries(frame, [target])
-    models = {"against": [against]} if against is not None else {}
-    models |= {"losses": [losses]} if losses is not None else {"prediction": list(prediction)}
-    said = {argument: _entries(frame, columns) for argument, columns in models.items()}
-    if any(_is_text(v) for v in (y, *said.values())):  # 1 and 2 beside 3a are labels too
-        y, said = _as_text(y), {argument: _as_text(v) for argument, v in said.items()}
+    y, said, known = given.entries(frame)
     options = {
         "sensitive_features": labels,
         "loss": loss,
@@ -103,14 +101,51 @@ def audit_frame(
         "confidence": confidence,
         "loss_bound": loss_bound,
         "guarantee": guarantee,
-        "classes": None if classes is None or y is None else _typed_classes(classes, y),
+        "classes": known,
     }
-    if y is not None and classes is None and target and len(prediction) == 1:
-        options["classes"] = class_meant(frame, target, prediction[0]).classes
     return {
         ", ".join(columns): _audited(argument, y, said[argument], options)
-        for argument, columns in models.items()
+        for argument, columns in given.models.items()
     }
+
+
+@dataclass(frozen=True)
+class Given:
+    """Which columns of a table are audited; see `audit_frame`."""
+
+    target: str | None
+    prediction: tuple[str, ...]
+    losses: str | None
+    against: str | None
+    classes: Sequence[str] | None
+
+    @property
+    def models(self) -> dict[str, list[str]]:
+        """The columns of each model, by the argument that names them."""
+        other = {"against": [self.against]} if self.against is not None else {}
+        if self.losses is not None:
+            return other | {"losses": [self.losses]}
+        return other | {"prediction": list(self.prediction)}
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns but those of the domains."""
+        truth = [] if self.target is None or self.losses is not None else [self.target]
+        return [*truth, *(name for names in self.models.values() for name in names)]
+
+    def entries(self, frame: Any) -> tuple[Any, dict[str, NDArray[Any]], Any]:
+        """What is true, what each model said, and the classes in the order of its columns."""
+        target = None if self.losses is not None else self.target
+        y = None if target is None else _entries(frame, [target])
+        said = {argument: _entries(frame, columns) for argument, columns in self.models.items()}
+        if any(_is_text(v) for v in (y, *said.values())):  # 1 and 2 beside 3a are labels too
+            y, said = _as_text(y), {argument: _as_text(v) for argument, v in said.items()}
+        if y is None or target is None:
+            return y, said, None
+        if self.classes is not None:
+            return y, said, _typed_classes(self.classes, y)
+        one = len(self.prediction) == 1
+        return y, said, class_meant(frame, target, self.prediction[0]).classes if one else None
 
 
 class Meant(NamedTuple):
@@ -165,7 +200,14 @@ def class_meant(frame: Any, target: str, prediction: str) -> Meant:
 
 
 def _audited(argument: str, y: Any, entries: NDArray[Any], options: dict[str, Any]) -> Audit:
-    """The audit of one model; what it refuses is said of the arguments of `audit_frame`."""
+    """The audit of one model."""
+    with in_arguments(argument):
+        return audit(y, entries, **options)
+
+
+@contextmanager
+def in_arguments(argument: str) -> Iterator[None]:
+    """What `audit` refuses is said of the arguments of `audit_frame`."""
     names = {
         "y_true": "target",
         "y_pred": argument,
@@ -173,7 +215,7 @@ def _audited(argument: str, y: Any, entries: NDArray[Any], options: dict[str, An
         "sensitive_features": "domains",
     }
     try:
-        return audit(y, entries, **options)
+        yield
     except InputError as error:
         name = names.get(error.argument, error.argument)
         raise InputError(name, error.found, error.fix) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from anymix.errors import InputError
@@ -16,8 +17,10 @@ COPIES = 5  # of every number: the frame, X, and what the solver and the sorting
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
-def fits(source: Source, memory: int | None = None) -> bool:
-    """Whether a table can be fitted in so much memory, in bytes; None is half of what is free.
+def fits(source: Source, memory: int | None = None, only: Collection[str] | None = None) -> bool:
+    """Whether a table, or some of its columns, can be worked on in so much memory, in bytes.
+
+    None is half of what is free.
 
     Examples
     --------
@@ -25,7 +28,7 @@ def fits(source: Source, memory: int | None = None) -> bool:
     >>> fits(source, 200_000_000), fits(source, 100_000_000)
     (True, False)
     """
-    needed = 8 * COPIES * source.n * len(source.names)
+    needed = 8 * COPIES * source.n * len(source.names if only is None else only)
     return needed <= (available() // 2 if memory is None else memory)
 
 

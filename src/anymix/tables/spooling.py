@@ -25,7 +25,7 @@ from anymix.tables.frames import pandas
 from anymix.tables.memory import fits
 from anymix.tables.reading import Reading
 
-__all__ = ["Spool", "read_or_spool", "spooled"]
+__all__ = ["Spool", "read_or_spool", "room", "spooled"]
 
 STRETCH = 32_768  # rows that are read together
 
@@ -121,7 +121,7 @@ def read_or_spool(
     >>> large.close()
     """
     source = opened_table(Path(path), encoding, options.get("drop", ()))
-    read = read_table if fits(source, memory) else spooled
+    read = read_table if fits(source, memory, options.get("only")) else spooled
     return read(path, encoding=encoding, source=source, **options)
 
 
@@ -155,7 +155,7 @@ class Spool:
     def fill(self, chunks: Iterator[Any], levels: Collection[str] = ()) -> None:
         """Take in all rows; words of some columns stay levels, though all may be numbers."""
         left_out: set[str] = set()
-        with _room(self._folder.name):
+        with room(self._folder.name):
             for chunk in chunks:
                 for name in (c for c in chunk.columns if c not in left_out):
                     column = self._columns.get(name)
@@ -209,7 +209,7 @@ class Spool:
 
 
 @contextmanager
-def _room(folder: str) -> Iterator[None]:
+def room(folder: str) -> Iterator[None]:
     """Say plainly that a disk is full."""
     try:
         yield

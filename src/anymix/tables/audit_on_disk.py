@@ -1,0 +1,300 @@
+"""Audits of a table on disk: losses are put on disk too, sorted by domain, and read in stretches.
+
+Sums, means, extremes and counts are those of all rows, to rounding. What needs all rows side by
+side, the AUC and the search for segments, is done on rows drawn at random, and a note says so.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anymix.auditing import Audit
+from anymix.auditing.audits import assembled, level
+from anymix.auditing.intervals import Estimate
+from anymix.auditing.measures import RootMeanSquare, Score, Share, UnboundedLoss
+from anymix.auditing.predictions import Predictions, read_predictions
+from anymix.auditing.scores import calibration
+from anymix.auditing.stretched import Run
+from anymix.errors import InputError
+from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.tables.audited import Given, in_arguments
+from anymix.tables.frames import pandas
+from anymix.tables.sorted_rows import SortedRows, StretchedDomains
+from anymix.tables.spooling import Spool, room
+
+__all__ = ["AuditOnDisk", "audit_spool", "drawn_rows"]
+
+DRAWN = 100_000  # rows that are drawn of more, where all would have to be sorted
+MOST_LABELS = 1_000  # different values of a column that are looked at to tell what it is
+
+
+@dataclass(frozen=True, eq=False)
+class AuditOnDisk:
+    """Audits, and the files that they read from.
+
+    Parameters
+    ----------
+    audits : dict of str to Audit
+        As `audit_frame` gives them.
+    witness : pandas.DataFrame
+        Some rows that show what the columns hold: all labels, the least and the largest numbers.
+    notes : list of str
+        What was done to drawn rows only.
+    folder : tempfile.TemporaryDirectory
+        Where the losses are.
+    """
+
+    audits: dict[str, Audit]
+    witness: Any
+    notes: list[str]
+    folder: Any
+
+    def close(self) -> None:
+        """Remove the files."""
+        self.folder.cleanup()
+
+
+def audit_spool(
+    spool: Spool,
+    domains: Sequence[str],
+    *,
+    target: str | None = None,
+    prediction: Sequence[str] = (),
+    losses: str | None = None,
+    against: str | None = None,
+    loss: str | None = None,
+    mixtures: Mixtures = "simplex",
+    confidence: float = 0.95,
+    classes: Sequence[str] | None = None,
+    loss_bound: float | None = None,
+    guarantee: float | None = None,
+) -> AuditOnDisk:
+    """`audit_frame` of a table on disk, in memory that does not grow with its rows.
+
+    Parameters
+    ----------
+    spool : Spool
+        The table.
+    domains, target, prediction, losses, against, loss, mixtures, confidence, classes
+        As `audit_frame` takes them.
+    loss_bound, guarantee : float or None
+        As `audit_frame` takes them.
+
+    Returns
+    -------
+    AuditOnDisk
+    """
+    confidence, given = (
+        level(confidence),
+        Given(target, tuple(prediction), losses, against, classes),
+    )
+    for name in (*domains, *given.columns):
+        spool.check(name)
+    _check_gaps(spool, given.columns)
+    witness, places = _witness(spool, given.columns), StretchedDomains(spool, domains)
+    Λ = target_mixtures(mixtures, None, places.sizes.astype(np.float64), places.names.tolist())
+    ends = np.append(0, np.cumsum(places.sizes)).tolist()
+    parts = {name: Run(*ends[k : k + 2]) for k, name in enumerate(places.names.tolist())}
+    folder = tempfile.TemporaryDirectory(prefix="anymix-")
+    audits = {}
+    try:
+        with room(folder.name):
+            stores = _written(spool, given, loss, witness, places, folder.name)
+        for argument, (read, store) in stores.items():
+            with in_arguments(argument):
+                audits[", ".join(given.models[argument])] = assembled(
+                    _on_disk(read, store),
+                    parts,
+                    Run(0, len(spool)),
+                    Λ,
+                    confidence=confidence,
+                    loss_bound=loss_bound,
+                    guarantee=guarantee,
+                    n_empty_cells=places.n_empty,
+                )
+    except BaseException:
+        folder.cleanup()
+        raise
+    return AuditOnDisk(audits, witness, _notes(audits, places.sizes), folder)
+
+
+def _notes(audits: dict[str, Audit], sizes: NDArray[np.int64]) -> list[str]:
+    notes = ["larger than the memory allowed: read in stretches from disk"]
+    if sizes.sum() > DRAWN and any("auc" in found.metrics for found in audits.values()):
+        notes.append(f"auc: where there are more than {DRAWN:,} rows, of so many drawn at random")
+    return notes
+
+
+def drawn_rows(spool: Spool, count: int = DRAWN) -> Any:
+    """A frame of about so many rows, drawn at random; of all if there are no more."""
+    places = _drawn(len(spool), count)
+    frames = []
+    for rows in spool.stretches():
+        first, last = np.searchsorted(places, (rows.start, rows.stop))
+        frames.append(spool.frame(spool.columns, rows).iloc[places[first:last] - rows.start])
+    frame = pandas().concat(frames, ignore_index=True)
+    frame.attrs = spool.attrs
+    return frame
+
+
+def _drawn(n: int, count: int) -> NDArray[np.intp]:
+    """About `count` of n places, sorted; all if there are no more."""
+    if n <= count:
+        return np.arange(n)
+    return np.unique(np.random.default_rng(0).integers(n, size=count))
+
+
+def _check_gaps(spool: Spool, names: Sequence[str]) -> None:
+    for name in names:
+        frames = (spool.frame([name], rows) for rows in spool.stretches())
+        missing = sum(int(frame[name].isna().sum()) for frame in frames)
+        if missing:
+            odd = spool.attrs.get("notes", {}).get(name, "")
+            found = f"has {missing:,} missing values" + (f" ({odd})" if odd else "")
+            raise InputError(f"column {name!r}", found, "drop those rows or fill them in")
+
+
+# What the columns hold --------------------------------------------------------------------------
+
+
+def _witness(spool: Spool, names: Sequence[str]) -> Any:
+    """Rows by which every stretch is read like the whole: all labels, and the ends of numbers."""
+    kept: list[Any] = []
+    seen: dict[str, set[Any]] = {name: set() for name in names}
+    ends: dict[tuple[str, str], tuple[float, Any]] = {}
+    for rows in spool.stretches():
+        frame = spool.frame(names, rows)
+        for name in names:
+            values = frame[name]
+            whole = values.dtype.kind != "f" or bool((values % 1 == 0).all())
+            if whole and len(seen[name]) <= MOST_LABELS:
+                new = values.drop_duplicates()
+                new = new[~new.isin(seen[name])][:MOST_LABELS]
+                seen[name] |= set(new.tolist())
+                kept.append(frame.loc[new.index])
+            if values.dtype.kind in "iuf":
+                _keep_ends(ends, name, values, frame)
+    witness = pandas().concat([*kept, *(row for _, row in ends.values())], ignore_index=True)
+    witness.attrs = spool.attrs
+    return witness
+
+
+def _keep_ends(ends: dict[Any, Any], name: str, values: Any, frame: Any) -> None:
+    """The rows of the least and the largest number, and of one with a fraction."""
+    x = values.to_numpy(dtype=np.float64)
+    for what, key in (("least", x), ("largest", -x), ("fraction", -(x % 1 != 0).astype(float))):
+        i = int(np.argmin(key))
+        if (name, what) not in ends or key[i] < ends[name, what][0]:
+            ends[name, what] = float(key[i]), frame.iloc[i : i + 1]
+
+
+# Losses and measures ----------------------------------------------------------------------------
+
+
+def _written(
+    spool: Spool,
+    given: Given,
+    loss: str | None,
+    witness: Any,
+    places: StretchedDomains,
+    folder: str,
+) -> dict[str, tuple[Predictions, SortedRows]]:
+    """For each model what its columns are, and its numbers row by row on disk."""
+    found: dict[str, tuple[Predictions, SortedRows]] = {}
+    for rows in spool.stretches():
+        frame = spool.frame(given.columns, rows)
+        both = pandas().concat([witness, frame], ignore_index=True)
+        both.attrs = spool.attrs
+        y, said, known = given.entries(both)
+        codes = places.codes(rows)
+        for argument in said:
+            with _at(rows), in_arguments(argument):
+                read = read_predictions(y, said[argument], loss, known, np.arange(len(both)))
+            if argument not in found:
+                found[argument] = read, SortedRows(f"{folder}/{argument}", places.sizes)
+            arrays = {name: values[len(witness) :] for name, values in _arrays(read).items()}
+            found[argument][1].add(arrays, codes)
+    return found
+
+
+class _at:  # noqa: N801 - reads as a word in `with`
+    """Says of a refusal in which rows it was."""
+
+    def __init__(self, rows: slice) -> None:
+        self.rows = rows
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, InputError):
+            found = f"{error.found} (in rows {self.rows.start:,} to {self.rows.stop:,})"
+            raise InputError(error.argument, found, error.fix) from error
+
+
+def _arrays(read: Predictions) -> dict[str, NDArray[Any]]:
+    """What is needed of each row, by name."""
+    found: dict[str, NDArray[Any]] = {"loss": read.row_losses}
+    for name, measure in read.measures.items():
+        found |= {f"{name}.{part}": values for part, values in _parts(measure)}
+    return found | {f"{name}.row": values for name, values in read.row_metrics.items()}
+
+
+def _parts(measure: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+    if isinstance(measure, RootMeanSquare):
+        yield from _parts(measure.half_squares)
+    elif isinstance(measure, Share):
+        yield "hits", measure.hits
+    elif isinstance(measure, Score):
+        yield from (("q", measure.q), ("happened", measure.happened))
+    else:
+        yield "losses", measure.losses
+
+
+def _on_disk(read: Predictions, store: SortedRows) -> Predictions:
+    """The predictions of all rows, whose numbers are on disk."""
+    measures = {name: _measure(name, m, store) for name, m in read.measures.items()}
+    metrics = {name: store.column(f"{name}.row") for name in read.row_metrics}
+    whole: Any = read._replace(row_losses=store.column("loss"), measures=measures, answers=None)
+    found: Predictions = whole._replace(row_metrics=metrics)
+    return found
+
+
+def _measure(name: str, measure: Any, store: SortedRows) -> Any:
+    if isinstance(measure, RootMeanSquare):
+        return RootMeanSquare(_measure(name, measure.half_squares, store))
+    if isinstance(measure, Share):
+        return Share(store.column(f"{name}.hits"))  # type: ignore[arg-type]
+    if isinstance(measure, Score):
+        q, happened = store.column(f"{name}.q"), store.column(f"{name}.happened")
+        kind: Any = Score if measure.interval is calibration else _DrawnScore
+        return kind(measure.interval, q, happened)
+    x: Any = store.column(f"{name}.losses")
+    smallest = measure.least if measure.least > -np.inf else float(x.min())
+    return UnboundedLoss(x, measure.least, smallest, float(np.mean(np.abs(x))))
+
+
+@dataclass(frozen=True, eq=False)
+class _DrawnScore:
+    """A score that has to sort its rows: of some of them, drawn at random, where they are many."""
+
+    interval: Any
+    q: Any
+    happened: Any
+    kind = "approximate"
+
+    def of(self, rows: Run, confidence: float) -> Estimate:
+        """The number of these rows, with its interval."""
+        places = _drawn(len(rows), DRAWN)
+        q, happened = (np.asarray(values[rows][places]) for values in (self.q, self.happened))
+        found: Estimate = self.interval(q, happened, confidence)
+        return found
+
+    def of_each(self, parts: Sequence[Run], confidence: float) -> list[Estimate]:
+        """The same of several runs."""
+        return [self.of(rows, confidence) for rows in parts]
