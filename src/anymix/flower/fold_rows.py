@@ -165,7 +165,7 @@ class FoldedRows:
         values = v[first] - v[second]  # (T, n)
         S = self.shares.T  # (n, p)
         parts = values * (S @ scales.T).T - (S @ (scales * means).T).T
-        return np.einsum("ti,ti->t", parts, parts)
+        return np.asarray(np.einsum("ti,ti->t", parts, parts))
 
 
 def answer_about_folds(

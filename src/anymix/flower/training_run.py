@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from anymix.flower.aggregation import Sum
 from anymix.flower.checkpoint import Checkpoint, Saved
 from anymix.flower.coordinates import Coordinates
-from anymix.flower.judging import Best, judge, look_at_columns
+from anymix.flower.judging import Best, Comparison, judge, look_at_columns, worst_of
 from anymix.flower.local_training import own_settings
 from anymix.flower.members import Members, MissingClientsError
 from anymix.flower.model_arrays import ModelArrays, first_arrays
@@ -26,7 +26,7 @@ from anymix.flower.run_settings import RunSettings
 from anymix.flower.sampling import entry_weights
 from anymix.flower.training import TrainingRound, too_long_a_step
 from anymix.flower.wire import Settings, pack_record
-from anymix.mixtures import Adversary
+from anymix.mixtures import Adversary, MixtureSet
 from anymix.mixtures.penalties import penalty_on_mixtures
 from anymix.solvers.optimizers import SGD
 from anymix.solvers.players import Players
@@ -103,7 +103,7 @@ class TrainingRun:
             saved.check_size(w.size)
             self.players.load_state_dict(saved.players)
             self._rule.load_state_dict(saved.extra["rule"])
-            self.best = Best(**saved.best, w=saved.extra["best"]["w"])
+            self.best = Best(**saved.best, **saved.extra["best"])
 
     def _choose_coordinates(self, roster: Roster, saved: Saved | None) -> Coordinates | None:
         """Those in which all columns look alike, for a linear model without step sizes.
@@ -265,27 +265,58 @@ class TrainingRun:
         return self.strategy.hold_out > 0 and self.number % self.strategy.evaluate_every == 0
 
     def judge(self, timeout: float) -> None:
-        """Judge the model by the rows held out, and keep it if it is the best so far."""
-        losses = self._losses(self.w, timeout)
-        worst = self._worst(np.nan_to_num(losses, nan=-np.inf))
-        self.best.see(self.w, worst, self.number)
-        self.history[-1] |= {"held_out_losses": losses.tolist(), "held_out_worst": worst}
+        """Judge the model on rows held out, beside the best so far; keep it if as good."""
+        best, judged_by = self.best, self._judged_by
+        found = self._compare(self.w, timeout, best.w if best.w.size else None)
+        worst = worst_of(judged_by, found.losses)
+        if best.w.size:
+            loss, error = found.gain(judged_by)
+            best.worst = worst_of(judged_by, found.others)  # by those who answered now
+            best.see(self.w, worst, self.number, is_as_good=loss <= error)
+        else:
+            best.see(self.w, worst, self.number)
+        self.history[-1] |= {"held_out_losses": found.losses.tolist(), "held_out_worst": worst}
 
-    def _losses(self, w: Array, timeout: float) -> Array:
+    @property
+    def _judged_by(self) -> MixtureSet:
+        """The mixtures by whose worst one models are judged: Λ, or another set."""
+        judged_by = self.strategy.judged_by
+        if judged_by is None:
+            return self.players.adversary.mixtures
+        return self.members.look().mixture_set(judged_by)
+
+    def _compare(self, w: Array, timeout: float, beside: Array | None = None) -> Comparison:
         settings = {**self.held, **self.evaluate_config, "held": self.strategy.hold_out > 0}
-        return judge(self.grid, self.members.look(), self.arrays.record(w), settings, timeout)
+        model = self.arrays.record(w)
+        return judge(self.grid, self.members.look(), model, settings, timeout, beside)
 
     def _choose(self, timeout: float) -> tuple[Array, str]:
         """The model to return, and what it is."""
         models = {"last": self.w, "average": self._to_w(self.players.w_average)}
         if self.strategy.output != "best":
             return models[self.strategy.output], self.strategy.output
+        if self.strategy.hold_out > 0:
+            return self._choose_by_rows_held_out(models, timeout)
         judged = {}
         for name, w in models.items():
-            losses = self._losses(w, timeout)
+            losses = self._compare(w, timeout).losses
             if not np.isnan(losses).all():
-                judged[name] = self._worst(np.nan_to_num(losses, nan=-np.inf)) + self._penalty(w)
+                judged[name] = worst_of(self._judged_by, losses) + self._penalty(w)
         return self.best.among(models, judged)
+
+    def _choose_by_rows_held_out(
+        self, models: dict[str, Array], timeout: float
+    ) -> tuple[Array, str]:
+        """The model kept, or the average where that is surely better."""
+        best = self.best
+        if self.number and not self.judge_now():
+            self.judge(timeout)
+        if not best.kept.size:
+            return models["last"], "last"
+        loss, error = self._compare(best.kept, timeout, models["average"]).gain(self._judged_by)
+        if loss > error:
+            return models["average"], "average"
+        return best.kept, "last" if best.kept_round == self.number else "best"
 
     def _note_failures(self) -> None:
         replies = self.now.replies
@@ -321,9 +352,9 @@ class TrainingRun:
                 "excluded": members.excluded,
                 "settings": strategy.settings,
                 "form": self.arrays.form,
-                "best": {"worst": best.worst, "round": best.round, "since": best.since},
+                "best": {k: v for k, v in vars(best).items() if k not in ("w", "kept")},
             }
-            extra = {"rule": self._rule.state_dict(), "best": {"w": best.w}}
+            extra = {"rule": self._rule.state_dict(), "best": {"w": best.w, "kept": best.kept}}
             if self._coordinates is not None:
                 extra["coordinates"] = self._coordinates.state_dict()
             state = {**self.players.state_dict(), "extra": extra}
@@ -334,6 +365,7 @@ class TrainingRun:
         players, members = self.players, self.members
         result.w, result.w_average = self.w, self._to_w(players.w_average)
         result.w_best, result.output = self._choose(timeout)
+        result.round = self.best.kept_round if result.output == "best" else self.number
         result.arrays = self.arrays.record(result.w_best)
         result.average_arrays = self.arrays.record(result.w_average)
         result.mixture = players.adversary.mixture
