@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from anymix.estimators.choices import fit_candidates, fit_choice
 from anymix.estimators.domain_features import Kind, widened
 from anymix.estimators.fitting import LinearFit, Settings, fit_problem
-from anymix.estimators.guarding import HeldOut
 from anymix.estimators.ordinary import choose_ordinary
 from anymix.estimators.overfitting import overfit_message
 from anymix.estimators.searching import (
@@ -82,8 +81,7 @@ class Searched:
         """The same, but a part of the table's n rows is not looked at."""
         seen = np.ones(n, dtype=bool)
         seen[part] = False
-        held = cast(HeldOut, self.found.held_out)  # the rows of a table are here
-        return replace(self.found, held_out=held.only(seen[self.numbers]))
+        return replace(self.found, held_out=self.found.held_out.only(seen[self.numbers]))
 
 
 class Learner(Protocol):
