@@ -103,8 +103,8 @@ def federated_train(
         Seconds that a round waits for replies, each time it asks.
     start : dict, optional
         What else `AgnosticStrategy.start` is given: initial_arrays, train_config, evaluate_config.
-    **options
-        Parameters of AgnosticStrategy.
+    **options : parameters
+        Of AgnosticStrategy.
 
     Returns
     -------
