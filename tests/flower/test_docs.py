@@ -28,6 +28,44 @@ def commands(section: str) -> list[str]:
     return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
 
 
+def write_the_app(folder: Path) -> Path:
+    """The files of "A whole app", as the page has them."""
+    text = DOCS.partition("## A whole app")[2].partition("\n## ")[0]
+    found = re.findall(
+        r"`(hospitals/[^`]*\.(?:toml|py))`[^`]*:\n\n```\w+\n(.*?)```", text, re.DOTALL
+    )
+    assert [Path(name).name for name, _ in found] == [
+        "pyproject.toml",
+        "client_app.py",
+        "server_app.py",
+    ]
+    (folder / "hospitals" / "hospitals").mkdir(parents=True)
+    (folder / "hospitals" / "hospitals" / "__init__.py").write_text("")
+    for name, content in found:
+        (folder / name).write_text(content)
+    return folder / "hospitals"
+
+
+def check_the_app(found: Any) -> None:
+    assert found["domains"] == ["adult", "child", "old"]
+    assert found["robustness"] > 0
+    assert found["chosen"][1] < found["ordinary"][1]  # children were served worst
+
+
+def test_a_whole_app_can_be_pasted(tmp_path: Path) -> None:
+    check_the_app(federate(write_the_app(tmp_path)))
+
+
+@pytest.mark.deployment
+def test_a_whole_app_on_other_engines(tmp_path: Path) -> None:
+    """As processes, and by `flwr run`, which simulates it: the same numbers."""
+    app = write_the_app(tmp_path)
+    here = federate(app)
+    assert federate(app, "deployment") == here
+    pytest.importorskip("ray")
+    assert federate(app, "ray") == here
+
+
 @pytest.mark.deployment
 @pytest.mark.parametrize("command", commands("Engines"))
 def test_the_engines(command: str) -> None:

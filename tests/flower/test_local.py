@@ -13,9 +13,10 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
 import anymix.flower
+from anymix.errors import InputError
 from anymix.flower import LocalGrid
 from anymix.flower.post import exchange
-from anymix.flower.wire import pack, unpack
+from anymix.flower.wire import give_identity, pack, through_the_wire, unpack
 
 BEHIND_THE_FRONT = [
     ("flwr.common.constant", "ErrorCode"),
@@ -177,3 +178,12 @@ def test_broken_arrays_are_refused(data: bytes) -> None:
     content = RecordDict({"arrays": record, "settings": ConfigRecord()})
     with pytest.raises(ValueError, match="the message cannot be read"):
         unpack(content)
+
+
+def test_a_message_that_is_too_large_says_what_to_do() -> None:
+    give_identity()
+    message = Message(pack({"w": np.zeros(100)}, {}), 1, "train")
+    message.metadata.__dict__["_message_id"] = "one"
+    assert through_the_wire(message)[1] > 800
+    with pytest.raises(InputError, match=r"freeze parameters .* or run it as a deployment"):
+        through_the_wire(message, most=800)

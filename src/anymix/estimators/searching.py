@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from anymix.estimators.baselines import Baseline, alone_solutions, baseline_losses, is_regret
 from anymix.estimators.fitting import between
-from anymix.estimators.guarding import HeldOut, Judged
+from anymix.estimators.guarding import HeldOut
 from anymix.estimators.ordinary import (
     ROUGH,
     Anchor,
@@ -146,14 +146,14 @@ class Found:
     ----------
     candidates : list of Candidate
         The ordinary model and the robust ones, in the order of all results.
-    held_out : Judged
+    held_out : HeldOut
         Their losses.
     solutions : list of Waypoint
         Their models in the last fold, to start from.
     """
 
     candidates: list[Candidate]
-    held_out: Judged
+    held_out: HeldOut
     solutions: list[Waypoint]
 
     @property

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from anymix.flower.privacy import Privacy
     from anymix.flower.solve import federated_certify, federated_solve
     from anymix.flower.strategy import AgnosticStrategy
+    from anymix.flower.train import federated_train
 
 __all__ = [
     "AgnosticStrategy",
@@ -32,6 +33,7 @@ __all__ = [
     "federated_certify",
     "federated_fit",
     "federated_solve",
+    "federated_train",
 ]
 
 # A client needs neither the strategy nor the solver, and starts a process for every message.
@@ -46,6 +48,7 @@ _LATER = {
     "federated_certify": "anymix.flower.solve",
     "federated_fit": "anymix.flower.fit",
     "federated_solve": "anymix.flower.solve",
+    "federated_train": "anymix.flower.train",
 }
 
 

@@ -172,7 +172,8 @@ def _answer_rounds(app: ClientApp, data: ClientData) -> None:
         arrays, settings = unpack(message.content)
         kept = data(context, settings)
         rows = kept.held if settings["held"] else kept.some
-        sums = judge(kept.some, rows, _vector(arrays), settings.get("chunk"))
+        w, beside = _vector(arrays), settings.get("beside")
+        sums = judge(kept.some, rows, w, settings.get("chunk"), beside)
         return Message(pack({}, {"sums": sums}), reply_to=message)
 
 
@@ -182,16 +183,29 @@ def _vector(arrays: Arrays) -> NDArray[Any]:
 
 
 def judge(
-    rows: ClientRows, held: ClientRows | None, w: NDArray[Any], chunk: int | None = None
+    rows: ClientRows,
+    held: ClientRows | None,
+    w: NDArray[Any],
+    chunk: int | None = None,
+    beside: NDArray[Any] | None = None,
 ) -> NDArray[np.float64]:
-    """The sums of the losses and of the rows of each domain of `rows`, over the rows `held`."""
-    p, sums = len(rows.table.names), dict.fromkeys(rows.table.names, (0.0, 0.0))
+    """Σ ℓ_i(w) and Σ 1 of each domain of `rows`, over the rows `held`.
+
+    Beside another model v, also Σ ℓ_i(v) and Σ (ℓ_i(w) − ℓ_i(v))².
+    """
+    names = rows.table.names
+    n = 2 if beside is None else 4
+    sums = dict.fromkeys(names, (0.0,) * n)
     if held is not None:
-        table = held.table
-        every = table.draw(np.ones(len(table.names), dtype=bool), 0, [0])[1]
-        losses = every.sums(held.losses(w, chunk), len(table.names))
-        sums |= dict(zip(table.names, zip(losses, table.sizes, strict=True), strict=True))
-    return np.array([sums[name] for name in rows.table.names]).reshape(p, 2).T.ravel()
+        table, p = held.table, len(held.table.names)
+        every = table.draw(np.ones(p, dtype=bool), 0, [0])[1]
+        losses = held.losses(w, chunk)
+        found = [every.sums(losses, p), table.sizes]
+        if beside is not None:
+            other = held.losses(beside.astype(w.dtype), chunk)
+            found += [every.sums(other, p), every.sums((losses - other) ** 2, p)]
+        sums |= dict(zip(table.names, zip(*found, strict=True), strict=True))
+    return np.array([sums[name] for name in names]).reshape(len(names), n).T.ravel()
 
 
 def introduce(rows: ClientRows | None, key: str) -> tuple[Arrays, Settings]:

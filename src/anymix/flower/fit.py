@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from flwr.serverapp import Grid
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from anymix.errors import InputError
 from anymix.estimators.choices import front_places, frontier_of
 from anymix.estimators.fitting import between
-from anymix.estimators.guarding import RULES, NothingGained
+from anymix.estimators.guarding import RULES, HeldOut, NothingGained
 from anymix.estimators.ordinary import GAMMAS, ROUGH, least_between, rough_ordinary
 from anymix.estimators.searching import (
     ROBUST_GAMMAS,
@@ -293,7 +293,8 @@ class _Search:
             losses[-1],
         )
         held.look()
-        return Found(candidates, held, list(models[-1]))
+        judged = cast(HeldOut, held)  # which judges as that does; only the rows are not here
+        return Found(candidates, judged, list(models[-1]))
 
     def fit(self, found: Found, places: Sequence[int], tol: float) -> dict[int, Solution]:
         """The ordinary model and these candidates, fitted to all rows, with certificates."""

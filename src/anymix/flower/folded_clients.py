@@ -23,6 +23,7 @@ from anymix.flower.rounds import Answer, Question
 from anymix.flower.wire import FOLDS, Arrays, Settings, pack
 from anymix.mixtures import MixtureSet, Penalty
 from anymix.problem import part_sums
+from anymix.problem.part_sums import Shapes
 from anymix.problem.parts import Parts
 
 Array = NDArray[np.float64]
@@ -62,7 +63,7 @@ class FoldedClients:
         questions = {}
         for member in self.roster.members:
             p, classes = len(member.domains), max(2, member.n_scores)
-            shapes = {"fitted": (self.n, p), "held": (self.n, p)}
+            shapes: Shapes = {"fitted": (self.n, p), "held": (self.n, p)}
             shapes |= {"squares": (p,), "totals": (classes + 2,)}
             questions[member.key] = Question(content, shapes)
         answers = self.clients.round(FOLDS, questions)
@@ -125,7 +126,7 @@ class FoldedClients:
         C = models.shape[1]
         total = np.zeros((C + 1, len(self.roster.domains)))
         arrays = {"models": models, "guess": self.guess}
-        shapes = [{"losses": (C + 1, len(place))} for place in self.roster.places]
+        shapes: list[Shapes] = [{"losses": (C + 1, len(place))} for place in self.roster.places]
         answers = self._ask_each("losses", [arrays] * len(shapes), shapes)
         for place, answer in zip(self.roster.places, answers, strict=True):
             total[:, place] += answer["losses"]
@@ -142,13 +143,13 @@ class FoldedClients:
             {"models": models, "pairs": pairs, "scales": scales[:, at], "means": means[:, at]}
             for at in self.roster.places
         ]
-        shapes = [{"errors": (len(pairs), 2)}] * len(arrays)
+        shapes: list[Shapes] = [{"errors": (len(pairs), 2)}] * len(arrays)
         answers = self._ask_each("errors", arrays, shapes)
         single = np.any((mixtures > 0) & (rest <= 1e-12), axis=1)  # a domain of one row
         return np.where(single[:, None], np.inf, np.sum([a["errors"] for a in answers], axis=0))
 
     def _ask_each(
-        self, about: str, arrays: Sequence[Arrays], shapes: Sequence[dict[str, tuple[int, ...]]]
+        self, about: str, arrays: Sequence[Arrays], shapes: Sequence[Shapes]
     ) -> list[Answer]:
         settings: Settings = {**self._settings, "about": about}
         keys = self.roster.keys

@@ -20,41 +20,54 @@ from anymix.flower.coordinates import Coordinates
 from anymix.flower.roster import Roster
 from anymix.flower.rounds import Question, Round
 from anymix.flower.wire import EVALUATE, MOMENTS, Settings, pack, pack_record
+from anymix.mixtures import MixtureSet, Penalty
 
 Array = NDArray[np.float64]
 
-__all__ = ["Best", "judge", "look_at_columns"]
+__all__ = ["Best", "Comparison", "judge", "look_at_columns", "worst_of"]
 
 log = logging.getLogger("anymix.flower")
 
 
 @dataclass
 class Best:
-    """The best model so far.
+    """The best model so far, and the one to keep.
+
+    Rows held out are few, and the least of many losses is a lucky one. So training goes on until
+    they surely speak against it: kept is, from the best model on, the last one that the rows cannot
+    tell from it, by one standard error of the difference, row by row.
 
     Attributes
     ----------
     w : ndarray
-        Its vector.
+        The vector of the best one.
     worst : float
         Its worst loss, that of the worst mixture in Λ.
     round : int
         The round after which it was there.
     since : int
         How many models were judged since then.
+    kept : ndarray
+        The vector of the one to keep.
+    kept_round : int
+        The round after which that was there.
     """
 
     w: Array = field(default_factory=lambda: np.zeros(0))
     worst: float = np.inf
     round: int = 0
     since: int = 0
+    kept: Array = field(default_factory=lambda: np.zeros(0))
+    kept_round: int = 0
 
-    def see(self, w: Array, worst: float, number: int) -> None:
-        """Keep the model if it is better than all before."""
+    def see(self, w: Array, worst: float, number: int, *, is_as_good: bool = False) -> None:
+        """Take the model if it is better than all before; keep it too if it is as good."""
+        self.since += 1
         if worst < self.worst:
             self.w, self.worst, self.round, self.since = w.copy(), float(worst), number, 0
-        else:
-            self.since += 1
+        elif not is_as_good:
+            return
+        self.kept, self.kept_round = w.copy(), number
 
     def among(self, models: Mapping[str, Array], worst: Mapping[str, float]) -> tuple[Array, str]:
         """The best of this model and of others with their worst losses, and its name."""
@@ -67,10 +80,57 @@ class Best:
         return (self.w if name == "best" else models[name]), name
 
 
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The losses of a model, beside those of another on the very same rows.
+
+    Attributes
+    ----------
+    losses, others : ndarray of shape (p,)
+        The mean loss of both in every domain; NaN where no client has rows to judge by.
+    variances : ndarray of shape (p,)
+        The squared standard errors of their differences.
+    """
+
+    losses: Array
+    others: Array
+    variances: Array
+
+    def gain(self, mixtures: MixtureSet, penalty: Penalty | None = None) -> tuple[float, float]:
+        """By how much the worst mixture of this model is worse, and the standard error of that.
+
+        The error is that of this model's worst mixture.
+        """
+        lam = _worst_mixture(mixtures, self.losses, penalty)
+        loss, other = (worst_of(mixtures, x, penalty) for x in (self.losses, self.others))
+        return loss - other, float(np.sqrt(lam[lam > 0] ** 2 @ self.variances[lam > 0]))
+
+
+def worst_of(mixtures: MixtureSet, losses: Array, penalty: Penalty | None = None) -> float:
+    """max_{λ∈Λ} Σ_k λ_k L_k − penalty(λ), without the domains that nobody judged.
+
+    Where there are such domains, without the penalty too: a prior may forbid λ_k = 0.
+    """
+    lam = _worst_mixture(mixtures, losses, penalty)
+    price = 0.0 if penalty is None or np.isnan(losses).any() else penalty.value(lam)
+    return float(lam[lam > 0] @ np.nan_to_num(losses, nan=-np.inf)[lam > 0]) - price
+
+
+def _worst_mixture(mixtures: MixtureSet, losses: Array, penalty: Penalty | None) -> Array:
+    if penalty is None or np.isnan(losses).any():
+        return mixtures.maximize(np.nan_to_num(losses, nan=-np.inf))
+    return penalty.best_response(mixtures, losses)
+
+
 def judge(
-    grid: Grid, roster: Roster, model: ArrayRecord, settings: Settings, timeout: float
-) -> Array:
-    """The mean loss of a model in every domain, (p,); NaN where no client has rows to judge by.
+    grid: Grid,
+    roster: Roster,
+    model: ArrayRecord,
+    settings: Settings,
+    timeout: float,
+    beside: Array | None = None,
+) -> Comparison:
+    """The mean loss of a model in every domain, beside that of another one, if one is given.
 
     Parameters
     ----------
@@ -84,23 +144,28 @@ def judge(
         held, whether to look at the rows held out, and hold_out, which these are.
     timeout : float
         Seconds to wait for their answers.
+    beside : ndarray of shape (D,), optional
+        The vector of another model.
     """
-    content = pack_record(model, settings)
+    n = 2 if beside is None else 4
+    content = pack_record(model, settings if beside is None else {**settings, "beside": beside})
     questions = {
-        member.key: Question(content, {"sums": (2 * len(member.domains),)})
+        member.key: Question(content, {"sums": (n * len(member.domains),)})
         for member in roster.members
     }
     replies = Round(EVALUATE, questions, roster.nodes, group="evaluate")
     replies.ask(grid, timeout)
     if replies.unanswered:
         log.warning("a model is judged without %s", sorted(replies.unanswered))
-    sums = np.zeros((2, len(roster.domains)))
+    sums = np.zeros((4, len(roster.domains)))
     for member, place in zip(roster.members, roster.places, strict=True):
         if member.key in replies.answers:
-            sums[:, place] += replies.answers[member.key]["sums"].reshape(2, -1)
-    means = np.full(sums.shape[1], np.nan)
-    np.divide(sums[0], sums[1], out=means, where=sums[1] > 0)
-    return means
+            sums[:n, place] += replies.answers[member.key]["sums"].reshape(n, -1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        m = sums[1]
+        losses, others, squares = sums[0] / m, sums[2] / m, sums[3] / m  # NaN where m is 0
+        spread = np.maximum(squares - (losses - others) ** 2, 0.0)
+        return Comparison(losses, others, np.where(m > 1, spread / (m - 1), np.inf))
 
 
 def look_at_columns(

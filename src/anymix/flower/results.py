@@ -62,6 +62,8 @@ class AgnosticResult(Result):
         The model of `arrays`: the best one, or what `output` of the strategy asks for.
     output : str
         Which one that is: "best" of those seen on the way, "last" or "average".
+    round : int
+        After which round that model was there; of the average, the last round.
     average_arrays : ArrayRecord
         w_average in the form of `arrays`.
     domains : tuple of str
@@ -80,6 +82,7 @@ class AgnosticResult(Result):
     mixture_average: Array = field(default_factory=lambda: np.zeros(0))
     w_best: Array = field(default_factory=lambda: np.zeros(0))
     output: str = "last"
+    round: int = 0
     average_arrays: ArrayRecord = field(default_factory=ArrayRecord)
     domains: tuple[str, ...] = ()
     history: History = field(default_factory=History)

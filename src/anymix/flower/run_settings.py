@@ -43,6 +43,7 @@ class RunSettings(Protocol):
     hold_out: float
     evaluate_every: int
     stop_after: int | None
+    judged_by: MixtureSet | Callable[[NDArray[np.float64]], MixtureSet] | None
     checkpoint: Path | None
     seed: int
 

@@ -83,9 +83,10 @@ class AgnosticStrategy(Strategy):
     limits : Limits, optional
         What a client may claim at most.
     output : {"best", "last", "average"}
-        Which model is the result. "best": that of the least worst-domain loss, on the rows held out
-        if there are any, else on all rows and with γ/2 ‖w‖², of the models judged on the way, the
-        last one and the average.
+        Which model is the result. "best": that of the least worst-domain loss on all rows, with
+        γ/2 ‖w‖², of the models judged on the way, the last one and the average. With hold_out, the
+        last model that the rows held out cannot tell from the best of them (one standard error of
+        the difference, row by row), or the average where that is surely better.
     hold_out : float
         The part of its rows, of each domain, that a client keeps out of training to judge models
         by; which rows these are is fixed by the seed and its key.
@@ -93,6 +94,8 @@ class AgnosticStrategy(Strategy):
         With hold_out, so many rounds lie between two models that are judged.
     stop_after : int, optional
         With hold_out, stop when so many models in a row were no better than the best; None goes on.
+    judged_by : MixtureSet or function, optional
+        The mixtures by whose worst one models are judged; None is `mixtures`.
     domains : sequence of str, optional
         The names, in the order of Λ; None takes those that the first clients have, sorted.
     checkpoint : path-like, optional
@@ -135,6 +138,7 @@ class AgnosticStrategy(Strategy):
         hold_out: float = 0.0,
         evaluate_every: int = 10,
         stop_after: int | None = None,
+        judged_by: MixtureSet | Callable[[Array], MixtureSet] | None = None,
         domains: Sequence[str] | None = None,
         checkpoint: str | Path | None = None,
         seed: int = 0,
@@ -156,6 +160,7 @@ class AgnosticStrategy(Strategy):
         self.limits = Limits() if limits is None else limits
         self.output, self.hold_out = output, hold_out
         self.evaluate_every, self.stop_after = evaluate_every, stop_after
+        self.judged_by = judged_by
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.seed, self.prior = seed, prior
         self._check()

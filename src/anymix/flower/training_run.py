@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from anymix.flower.aggregation import Sum
 from anymix.flower.checkpoint import Checkpoint, Saved
 from anymix.flower.coordinates import Coordinates
-from anymix.flower.judging import Best, judge, look_at_columns
+from anymix.flower.judging import Best, Comparison, judge, look_at_columns, worst_of
 from anymix.flower.local_training import own_settings
 from anymix.flower.members import Members, MissingClientsError
 from anymix.flower.model_arrays import ModelArrays, first_arrays
@@ -26,7 +26,7 @@ from anymix.flower.run_settings import RunSettings
 from anymix.flower.sampling import entry_weights
 from anymix.flower.training import TrainingRound, too_long_a_step
 from anymix.flower.wire import Settings, pack_record
-from anymix.mixtures import Adversary
+from anymix.mixtures import Adversary, MixtureSet, Penalty
 from anymix.mixtures.penalties import penalty_on_mixtures
 from anymix.solvers.optimizers import SGD
 from anymix.solvers.players import Players
@@ -104,7 +104,7 @@ class TrainingRun:
             saved.check_size(w.size)
             self.players.load_state_dict(saved.players)
             self._rule.load_state_dict(saved.extra["rule"])
-            self.best = Best(**saved.best, w=saved.extra["best"]["w"])
+            self.best = Best(**saved.best, **saved.extra["best"])
 
     def _choose_coordinates(self, roster: Roster, saved: Saved | None) -> Coordinates | None:
         """Those in which all columns look alike, for a linear model without step sizes.
@@ -227,7 +227,9 @@ class TrainingRun:
         if np.all(np.isfinite(losses)):
             worst = self._worst(losses)
         if self._sees_all and np.isfinite(worst):
-            self.best.see(before, self._aim(losses) + self._penalty(before), self.number)
+            mixtures, penalty = self._judged_by
+            aim = worst_of(mixtures, losses, penalty) + self._penalty(before)
+            self.best.see(before, aim, self.number)
         self.number = now.number
         self.history.append(now.record(mixture, losses, worst, skipped=sums is None))
 
@@ -252,14 +254,6 @@ class TrainingRun:
     def _is_penalised(self) -> bool:
         return self.strategy.prior is not None or self.strategy.mu > 0
 
-    def _aim(self, losses: Array) -> float:
-        """max_Λ ⟨λ, L⟩ less the penalty on λ: what the run makes small, and judges models by."""
-        adversary = self.players.adversary
-        if not (self._is_penalised and np.isfinite(losses).all()):
-            return self._worst(losses)
-        lam = adversary.penalty.best_response(adversary.mixtures, losses)
-        return float(lam @ losses) - adversary.penalty.value(lam)
-
     def _penalty(self, w: Array) -> float:
         """γ/2 ‖w‖², which is part of the aim on the rows trained with, and not on others."""
         if self.strategy.hold_out > 0:
@@ -280,27 +274,62 @@ class TrainingRun:
         return self.strategy.hold_out > 0 and self.number % self.strategy.evaluate_every == 0
 
     def judge(self, timeout: float) -> None:
-        """Judge the model by the rows held out, and keep it if it is the best so far."""
-        losses = self._losses(self.w, timeout)
-        worst = self._worst(np.nan_to_num(losses, nan=-np.inf))
-        self.best.see(self.w, self._aim(np.nan_to_num(losses, nan=-np.inf)), self.number)
-        self.history[-1] |= {"held_out_losses": losses.tolist(), "held_out_worst": worst}
+        """Judge the model on rows held out, beside the best so far; keep it if as good."""
+        best, (mixtures, penalty) = self.best, self._judged_by
+        found = self._compare(self.w, timeout, best.w if best.w.size else None)
+        aim = worst_of(mixtures, found.losses, penalty)
+        if best.w.size:
+            loss, error = found.gain(mixtures, penalty)
+            best.worst = worst_of(mixtures, found.others, penalty)  # by those who answered now
+            best.see(self.w, aim, self.number, is_as_good=loss <= error)
+        else:
+            best.see(self.w, aim, self.number)
+        worst = worst_of(mixtures, found.losses)
+        self.history[-1] |= {"held_out_losses": found.losses.tolist(), "held_out_worst": worst}
 
-    def _losses(self, w: Array, timeout: float) -> Array:
+    @property
+    def _judged_by(self) -> tuple[MixtureSet, Penalty | None]:
+        """By the worst one of which mixtures models are judged: Λ less the penalty on λ, if any;
+        or another set.
+        """
+        adversary, judged_by = self.players.adversary, self.strategy.judged_by
+        if judged_by is None:
+            return adversary.mixtures, adversary.penalty if self._is_penalised else None
+        return self.members.look().mixture_set(judged_by), None
+
+    def _compare(self, w: Array, timeout: float, beside: Array | None = None) -> Comparison:
         settings = {**self.held, **self.evaluate_config, "held": self.strategy.hold_out > 0}
-        return judge(self.grid, self.members.look(), self.arrays.record(w), settings, timeout)
+        model = self.arrays.record(w)
+        return judge(self.grid, self.members.look(), model, settings, timeout, beside)
 
     def _choose(self, timeout: float) -> tuple[Array, str]:
         """The model to return, and what it is."""
         models = {"last": self.w, "average": self._to_w(self.players.w_average)}
         if self.strategy.output != "best":
             return models[self.strategy.output], self.strategy.output
-        judged = {}
+        if self.strategy.hold_out > 0:
+            return self._choose_by_rows_held_out(models, timeout)
+        judged, (mixtures, penalty) = {}, self._judged_by
         for name, w in models.items():
-            losses = self._losses(w, timeout)
+            losses = self._compare(w, timeout).losses
             if not np.isnan(losses).all():
-                judged[name] = self._aim(np.nan_to_num(losses, nan=-np.inf)) + self._penalty(w)
+                judged[name] = worst_of(mixtures, losses, penalty) + self._penalty(w)
         return self.best.among(models, judged)
+
+    def _choose_by_rows_held_out(
+        self, models: dict[str, Array], timeout: float
+    ) -> tuple[Array, str]:
+        """The model kept, or the average where that is surely better."""
+        best = self.best
+        if self.number and not self.judge_now():
+            self.judge(timeout)
+        if not best.kept.size:
+            return models["last"], "last"
+        found = self._compare(best.kept, timeout, models["average"])
+        loss, error = found.gain(*self._judged_by)
+        if loss > error:
+            return models["average"], "average"
+        return best.kept, "last" if best.kept_round == self.number else "best"
 
     def _note_failures(self) -> None:
         replies = self.now.replies
@@ -336,9 +365,9 @@ class TrainingRun:
                 "excluded": members.excluded,
                 "settings": strategy.settings,
                 "form": self.arrays.form,
-                "best": {"worst": best.worst, "round": best.round, "since": best.since},
+                "best": {k: v for k, v in vars(best).items() if k not in ("w", "kept")},
             }
-            extra = {"rule": self._rule.state_dict(), "best": {"w": best.w}}
+            extra = {"rule": self._rule.state_dict(), "best": {"w": best.w, "kept": best.kept}}
             if self._coordinates is not None:
                 extra["coordinates"] = self._coordinates.state_dict()
             state = {**self.players.state_dict(), "extra": extra}
@@ -349,6 +378,7 @@ class TrainingRun:
         players, members = self.players, self.members
         result.w, result.w_average = self.w, self._to_w(players.w_average)
         result.w_best, result.output = self._choose(timeout)
+        result.round = self.best.kept_round if result.output == "best" else self.number
         result.arrays = self.arrays.record(result.w_best)
         result.average_arrays = self.arrays.record(result.w_average)
         result.mixture = players.adversary.mixture

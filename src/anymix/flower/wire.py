@@ -33,6 +33,8 @@ from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 from numpy.typing import NDArray
 
+from anymix.errors import InputError
+
 Arrays = dict[str, NDArray[Any]]
 Settings = dict[str, Any]
 
@@ -43,6 +45,8 @@ FOLDS = "query.folds"
 FIRST = "query.first"
 MOMENTS = "query.moments"
 EVALUATE = "evaluate"
+
+MOST_BYTES = 2**31 - 2**20  # of a message in one piece, with room for all but its arrays
 
 __all__ = [
     "EVALUATE",
@@ -187,8 +191,21 @@ def failure(error: Exception, message: Message) -> Message:
     )
 
 
-def through_the_wire(message: Message) -> tuple[Message, int]:
-    """The message as the other side gets it, and how many bytes that took."""
+def through_the_wire(message: Message, most: int = MOST_BYTES) -> tuple[Message, int]:
+    """The message as the other side gets it, and how many bytes that took.
+
+    It goes as one piece, which Protocol Buffers allow up to `most` bytes; over a network Flower
+    itself sends arrays in chunks.
+    """
+    size = 0 if message.has_error() else n_bytes(message.content)
+    if size > most:
+        raise InputError(
+            "the model",
+            f"makes a message of {size / 1e9:.3g} GB, and in one process it may have "
+            f"{most / 1e9:.3g} GB",
+            "freeze parameters (requires_grad=False), which are not sent, take a smaller model, or "
+            "run it as a deployment, where messages go in chunks",
+        )
     data = message_to_proto(message).SerializeToString()
     return message_from_proto(MessageProto.FromString(data)), len(data)
 
