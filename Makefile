@@ -50,7 +50,7 @@ bench: $(VENV)/dev.stamp
 	@set -e; for script in $(filter-out benchmarks/usefulness.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python "$$script"; done
 
 docs: $(VENV)/docs.stamp
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Open site/index.html"
 
 clean:

@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Iterator
 from itertools import pairwise
@@ -56,7 +57,11 @@ def resolve(module: str, names: str, argument: str | None) -> None:
         assert argument in inspect.signature(found).parameters
 
 
-API = re.findall(r"^::: (\S+)$", (DOCS / "api.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+API = [
+    module
+    for page in sorted((DOCS / "api").glob("*.md"))
+    for module in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+]
 SYMBOLS = list(table_rows(DOCS / "symbols.md"))
 
 
@@ -109,3 +114,59 @@ def test_the_api_page_has_every_folder_that_is_not_internal() -> None:
     folders = {f.parent.name for f in Path(anymix.__file__).parent.glob("*/__init__.py")}
     internal = {"cli", "tables"}  # behind the command
     assert {f"anymix.{folder}" for folder in folders - internal} <= set(API)
+
+
+# Pages and links --------------------------------------------------------------------------------
+
+ROOT = DOCS.parent
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of the headings, as MkDocs and GitHub make them."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    words = (re.sub(r"[^\w\s-]", "", head).strip().lower() for head in heads)
+    return {re.sub(r"\s", "-", text) for text in words}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        if link.startswith(("https://", "http://", "mailto:")):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (page.parent / file).resolve() if file else page
+        assert target.exists(), f"{link} in {page.name}"
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target), f"{link} in {page.name}"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = set(re.findall(r"[\w/]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
+    assert named == {str(page.relative_to(DOCS)) for page in PAGES[1:]}
+
+
+def test_pictures_of_the_gallery_are_made_by_a_script() -> None:
+    parts = (DOCS / "gallery.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert len(parts) > 5
+    for part in parts:
+        script = re.search(r"python (\S+\.py)", " ".join(part.split()))
+        assert script, part
+        assert (ROOT / script[1]).is_file(), script[1]
+
+
+def test_formulas_are_mathml_and_code_is_left_alone() -> None:
+    sys.path.insert(0, str(DOCS))
+    with_formulas = pytest.importorskip("formulas").with_formulas
+    text = with_formulas("`$a$` $\\lambda_k$\n\n$$\n\\max_w x\n$$\n")
+    assert text.startswith("`$a$` <math")
+    assert text.count("<math") == 2
+    assert 'display="block"' in text
+
+
+def test_one_word_for_the_baseline() -> None:
+    """People read `ordinary`; pooled, uniform and Û belong to formulas and the reproduction."""
+    for page in (ROOT / "README.md", DOCS / "index.md", DOCS / "command.md", DOCS / "install.md"):
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r"(pooled|uniform|baseline) model|Û", text), page.name

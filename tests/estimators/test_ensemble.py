@@ -422,7 +422,7 @@ def test_what_cannot_be_used_is_refused(estimator: Any, options: Any, message: s
 def test_a_domain_needs_a_row_in_every_fold() -> None:
     X, y, region = two_regions(n=200)
     region = region.astype("<U9")
-    region[:2] = "mountains"
+    region[:1] = "mountains"
     with pytest.raises(InputError, match="cv is 3 and the smallest domain, 'mountains', has"):
         ax.AgnosticEnsemble(tree()).fit(X, y, domains=region)
 

@@ -464,7 +464,6 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"rule": "best"}, "rule is 'best'; give 'guard', 'min' or '1se'"),
     ({"cv": 1}, "cv is 1 "),
     ({"cv": []}, r"cv is \[\], which has no fold"),
-    ({"cv": 30}, "cv is 30 and the smallest domain, 'rural', has n_samples=20"),
     ({"solver": "stochastic"}, "paths over gamma are exact"),
     ({"solver": "newton"}, "solver is 'newton'; give 'exact'"),
     ({"baseline": "best"}, "baseline is 'best'"),

@@ -120,7 +120,7 @@ def online(model: Any, batches: int, size: int = 500, seed: int = 0) -> Any:
     X, y, region = numbers(batches * size)
     for i in range(0, len(y), size):
         part = slice(i, i + size)
-        model.partial_fit(X[part], y[part], region[part], classes=["no", "yes"],
+        model.partial_fit(X[part], y[part], domains=region[part], classes=["no", "yes"],
                           domain_names=["city", "rural"])  # fmt: skip
     return model
 
@@ -146,9 +146,9 @@ def test_batches_keep_both_players_and_their_averages() -> None:
     X, y, region = numbers(1024)
     once, twice = ax.AgnosticClassifier(), ax.AgnosticClassifier()
     names: Any = {"classes": ["no", "yes"], "domain_names": ["city", "rural"]}
-    once.partial_fit(X, y, region, **names)
+    once.partial_fit(X, y, domains=region, **names)
     for part in (slice(0, 512), slice(512, 1024)):
-        twice.partial_fit(X[part], y[part], region[part], **names)
+        twice.partial_fit(X[part], y[part], domains=region[part], **names)
     np.testing.assert_array_equal(once.coef_, twice.coef_)
     np.testing.assert_array_equal(once.mixture_, twice.mixture_)
     np.testing.assert_allclose(once.domain_losses_, twice.domain_losses_)
@@ -159,12 +159,12 @@ def test_a_batch_may_lack_domains_and_classes_but_not_bring_new_ones() -> None:
     model = ax.AgnosticClassifier()
     names: Any = {"classes": ["no", "yes"], "domain_names": ["city", "rural"]}
     city = (region == "city") & (y == "yes")
-    model.partial_fit(X[city], y[city], region[city], **names)
+    model.partial_fit(X[city], y[city], domains=region[city], **names)
     with pytest.raises(InputError, match="classes has not 'maybe', which a row has"):
-        model.partial_fit(X[:1], ["maybe"], ["city"])
+        model.partial_fit(X[:1], ["maybe"], domains=["city"])
     with pytest.raises(InputError, match="domain_names has not 'sea', which a row has"):
-        model.partial_fit(X[:1], ["yes"], ["sea"])
+        model.partial_fit(X[:1], ["yes"], domains=["sea"])
     with pytest.raises(InputError, match="classes is not what it was"):
-        model.partial_fit(X, y, region, classes=["no", "perhaps", "yes"])
+        model.partial_fit(X, y, domains=region, classes=["no", "perhaps", "yes"])
     with pytest.raises(InputError, match="classes has only one class"):
-        ax.AgnosticClassifier().partial_fit(X[city], y[city], region[city])
+        ax.AgnosticClassifier().partial_fit(X[city], y[city], domains=region[city])

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 
 from anymix.auditing.differences import Difference, difference_of, paired_metrics, rmse_difference
 from anymix.auditing.findings import Audit
 from anymix.auditing.intervals import bounded, mixed
 from anymix.auditing.measures import limits, linearised
+from anymix.auditing.terminal_tables import TerminalTable
 from anymix.auditing.words import (
     few_rows,
     html_table,
@@ -22,7 +22,6 @@ from anymix.auditing.words import (
     metric_title,
     mixture_in_words,
     plain,
-    rich_table,
     short,
     signed,
     span,
@@ -224,8 +223,9 @@ class Comparison:
             "audits": {self.names[0]: self.a.to_dict(), self.names[1]: self.b.to_dict()},
         }
 
-    def __rich__(self) -> Table:
-        return rich_table(*_cells(self), n_totals=2)
+    def __rich__(self) -> TerminalTable:
+        worst = np.maximum(self.a.domain_losses, self.b.domain_losses).tolist()
+        return TerminalTable(*_cells(self), 2, worst)
 
     def _repr_html_(self) -> str:
         return html_table(*_cells(self), self.summary())

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 
 from anymix.auditing.guarantees import Guarantee
 from anymix.auditing.intervals import Estimate
 from anymix.auditing.measures import limits
+from anymix.auditing.terminal_tables import TerminalTable
 from anymix.auditing.titles import LOSS_TITLES
 from anymix.auditing.words import (
     few_rows,
@@ -23,7 +23,6 @@ from anymix.auditing.words import (
     mixture_in_words,
     narrow,
     plain,
-    rich_table,
     short,
     span,
 )
@@ -267,8 +266,8 @@ class Audit:
             ],
         }
 
-    def __rich__(self) -> Table:
-        return rich_table(*_cells(self), n_totals=2)
+    def __rich__(self) -> TerminalTable:
+        return TerminalTable(*_cells(self), 2, self.domain_losses.tolist())
 
     def _repr_html_(self) -> str:
         return html_table(*_cells(self), self.summary())

@@ -211,7 +211,7 @@ def held_out(
     >>> found = held_out(losses, d)
     >>> found.domain_losses.round(2), found.upper.round(2)
     (array([0.1, 0.1]), array([0.11, 0.13]))
-    >>> near = held_out(losses, d, mixtures=lambda sizes: ax.Chi2Ball(sizes, 1.1))
+    >>> near = held_out(losses, d, mixtures="chi2:1.1")
     >>> bool(near.value < found.value)
     True
     """

@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
 
 __all__ = [
     "FEW_ROWS",
@@ -22,7 +19,6 @@ __all__ = [
     "mixture_in_words",
     "narrow",
     "plain",
-    "rich_table",
     "short",
     "signed",
     "span",
@@ -110,17 +106,6 @@ def few_rows(names: Sequence[Any], sizes: NDArray[np.int64]) -> Iterator[str]:
     if named:
         rest = f" and {len(few) - 10} more" if len(few) > 10 else ""
         yield f"Few rows, so little is known: {', '.join(named)}{rest}."
-
-
-def rich_table(heads: list[str], rows: list[list[str]], n_totals: int) -> Table:
-    """A table for the terminal; a line before the last rows, which are totals."""
-    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
-    for j, head in enumerate(heads):
-        table.add_column(head, justify="right" if j else "left", overflow="fold")
-    for i, row in enumerate(rows):
-        last_domain = i == len(rows) - n_totals - 1
-        table.add_row(*(Text(cell) for cell in row), end_section=last_domain)
-    return table
 
 
 def html_table(heads: list[str], rows: list[list[str]], summary: str) -> str:

@@ -302,15 +302,17 @@ def _fitted(
     **options: Any,
 ) -> Any:
     """The table, and the one to judge on, read and fitted; both are let go of on the way."""
+    step("starting")
     from anymix.tables.files import opened_table, read_table
     from anymix.tables.fitting import fit_table
     from anymix.tables.frames import pandas
     from anymix.tables.memory import bytes_of
+    from anymix.tables.progress import Step
     from anymix.tables.spooling import read_or_spool, spooled
 
     pandas()
     keep_what_is_loaded()
-    step(f"reading {table}")
+    step(Step(f"reading {table}", 0.02))
     limit = None if memory is None else bytes_of(memory)
     grouped = [options["group"]] if options["group"] else []
     used: Any = {"keep": [target], "text": [*domain, *grouped], "drop": options["drop"], **reading}

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from anymix.cli.files import write_output
 
@@ -19,7 +19,7 @@ __all__ = ["as_training", "print_json", "print_result", "steps", "write_report"]
 
 @contextmanager
 def steps(shown: bool, advice: Mapping[str, str] | None = None) -> Iterator[Callable[[str], None]]:
-    """A bar on the terminal, to be told what is done next; warnings become notes below it.
+    """A bar with a percentage on the terminal, to be told what is next; warnings become notes.
 
     Parameters
     ----------
@@ -30,12 +30,24 @@ def steps(shown: bool, advice: Mapping[str, str] | None = None) -> Iterator[Call
         command's options. They say it after what they `found`, instead of what the library says.
     """
     console = Console(stderr=True)
-    columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    columns = (
+        BarColumn(20),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
     disable = not (shown and console.is_terminal)
     bars = Progress(*columns, console=console, transient=True, disable=disable)
     with warnings.catch_warnings(record=True) as caught, bars as bar:
         task = bar.add_task("", total=None)
-        yield lambda description: bar.update(task, description=description)
+
+        def step(description: str) -> None:
+            share = getattr(description, "share", None)  # of a `Step`, which knows how far it is
+            if share is not None:
+                bar.update(task, total=1.0, completed=share)
+            bar.update(task, description=str(description), refresh=True)
+
+        yield step
     notes = {}
     for warning in caught:
         message: Any = warning.message

@@ -37,6 +37,7 @@ from anymix.estimators.folding import complete_folds
 from anymix.estimators.guarding import RULES, HeldOut, NothingGained
 from anymix.estimators.held_out_game import HeldOutCertificate, game_value
 from anymix.estimators.held_out_results import columns_of, frontier_of
+from anymix.estimators.keywords import by_name
 from anymix.estimators.light_reading import rows_without_features, targets_of
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
@@ -184,8 +185,9 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @by_name
     def fit(
-        self, X: Any, y: Any, domains: Any = None, sample_weight: ArrayLike | None = None
+        self, X: Any, y: Any, *, domains: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Try mixtures, choose by rows held out, and fit all rows with the choice.
 

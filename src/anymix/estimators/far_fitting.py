@@ -48,7 +48,7 @@ def fit_far(estimator: Any, problem: Any) -> None:
     _name_features(estimator, problem)
     message = overfit_message(problem, found_fit.solution, estimator.gamma, estimator.norm)
     if message:
-        warnings.warn(f"{message}. {ADVICE}", OverfitWarning, stacklevel=3)
+        warnings.warn(f"{message}. {ADVICE}", OverfitWarning, stacklevel=4)
 
 
 def sample_to_search(estimator: Any, problem: Any) -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from numbers import Integral
 from typing import Any
@@ -14,7 +15,7 @@ from anymix.errors import InputError
 from anymix.problem.dealing import Index, Split, deal, sorted_rows
 from anymix.problem.rows import ALL, Rows
 
-__all__ = ["complete_folds", "folds", "repeated_folds"]
+__all__ = ["FewerFolds", "complete_folds", "folds", "repeated_folds"]
 
 
 def repeated_folds(rows: Rows, cv: Any, repeats: Any, random_state: Any) -> list[list[Split]]:
@@ -77,8 +78,7 @@ def folds(rows: Rows, cv: Any, rng: Any = None) -> Iterator[Split]:
 def _splits(rows: Rows, cv: Any, rng: Any) -> list[tuple[Index, Index]]:
     """The numbers of the rows to fit and to judge on, of so many folds or of those given."""
     if isinstance(cv, Integral):
-        _check_cv(rows, int(cv))
-        return list(deal(sorted_rows(rows, rng), int(cv)))
+        return list(deal(sorted_rows(rows, rng), _number_of_folds(rows, int(cv))))
     X = np.zeros(len(rows)) if rows.X is None else rows.X
     splitter = check_cv(cv, rows.y, classifier=rows.classes is not None)
     numbers = np.arange(len(rows))
@@ -93,13 +93,21 @@ def _with_every_domain(rows: Rows, splits: Iterable[Split]) -> Iterator[Split]:
         yield train, test
 
 
-def _check_cv(rows: Rows, cv: int) -> None:
+class FewerFolds(UserWarning):
+    """The smallest domain has fewer rows than there are to be folds, so there are as many folds."""
+
+
+def _number_of_folds(rows: Rows, cv: int) -> int:
+    """cv, or the rows of the smallest domain if they are fewer; 2 at least."""
     counts = rows.domains.counts(len(rows.names))
-    if cv < 2 or counts.min() < cv:
-        name, least = rows.names.tolist()[int(np.argmin(counts))], counts.min()
+    name, least = rows.names.tolist()[int(np.argmin(counts))], int(counts.min())
+    if cv < 2 or least < 2:
         raise InputError(
             "cv",
             f"is {cv} and the smallest domain, {name!r}, has n_samples={least}",
-            "every fold needs a row of every domain: merge it with another, or lower cv (2 at "
-            "least)",
+            "every fold needs a row of every domain: merge it with another, or raise cv to 2",
         )
+    if least < cv:
+        found = f"cv is {cv}, but the smallest domain, {name!r}, has {least} rows"
+        warnings.warn(f"{found}: {least} folds are used", FewerFolds, stacklevel=2)
+    return min(cv, least)

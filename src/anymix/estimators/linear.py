@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike
 from anymix.estimators.baselines import Baseline
 from anymix.estimators.domain_features import Kind
 from anymix.estimators.fitting import LinearFit
+from anymix.estimators.keywords import by_name
 from anymix.estimators.online import partial_fit
 from anymix.estimators.ordinary import Anchor
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
-from anymix.estimators.reading import read_classes, read_numbers, regression_loss
+from anymix.estimators.reading import class_weights, read_classes, read_numbers, regression_loss
 from anymix.estimators.training import AgnosticLinear
 from anymix.mixtures import Penalty
 from anymix.mixtures.choosing import Mixtures
@@ -85,6 +86,9 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
         Chooses the rows held out, and those that stochastic steps look at.
     verbose : bool
         Show a progress line.
+    class_weight : dict, "balanced" or None
+        Weights of the rows by their class, which multiply `sample_weight`: one for each class, or
+        n/(K n_c) for each of K classes with n_c of n rows ("balanced"); None is 1.
 
     Attributes
     ----------
@@ -135,18 +139,20 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
     """
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
-        return read_classes(self, X, y, domains, sample_weight, self.fit_intercept)
+        weight = class_weights(y, self.class_weight, sample_weight)
+        return read_classes(self, X, y, domains, weight, self.fit_intercept)
 
     def _loss(self) -> Loss:
         return CrossEntropy()
 
+    @by_name
     def partial_fit(
         self,
         X: Any,
         y: Any,
+        *,
         domains: Any = None,
         sample_weight: ArrayLike | None = None,
-        *,
         classes: ArrayLike | None = None,
         domain_names: ArrayLike | None = None,
     ) -> Self:
@@ -184,7 +190,7 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
         >>> for _ in range(50):
         ...     X, d = rng.normal(size=(200, 2)), rng.choice(["a", "b"], 200, p=[0.9, 0.1])
         ...     y = np.where(d == "a", X[:, 0], X[:, 1]) + rng.normal(size=200) > 0
-        ...     model = model.partial_fit(X, y, d, classes=[False, True], domain_names=["a", "b"])
+        ...     model = model.partial_fit(X, y, domains=d, classes=[0, 1], domain_names=["a", "b"])
         >>> float(np.ptp(model.domain_losses_)) < 0.1
         True
         """

@@ -22,6 +22,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
 
 from anymix.errors import InputError, finite_number
 from anymix.estimators.domain_features import members_of
+from anymix.estimators.keywords import by_name
 from anymix.problem.blending import Blend, best_blend
 from anymix.problem.entries import encode
 
@@ -162,7 +163,8 @@ class Personalized(Mixer):
         self.local = local
         self.z = z
 
-    def fit(self, X: Any, y: Any, domains: Any) -> Self:
+    @by_name
+    def fit(self, X: Any, y: Any, *, domains: Any) -> Self:
         """Choose α_k by rows that neither model has seen.
 
         Parameters

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, _num_samples, validate_data
 
 from anymix.errors import InputError
+from anymix.estimators.keywords import by_name
 from anymix.estimators.personal import Mixer, _kind, as_agreed, blends, says, true_column
 from anymix.problem.entries import encode
 
@@ -79,7 +80,8 @@ class PersonalizedCV(Mixer):
         self.z = z
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, domains: Any = None) -> Self:
+    @by_name
+    def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
         """Fit all models, and choose α_k by cross-validation.
 
         Parameters

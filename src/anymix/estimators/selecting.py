@@ -18,8 +18,10 @@ from anymix.estimators.far_fitting import sample_to_search
 from anymix.estimators.fitting import Settings
 from anymix.estimators.folding import repeated_folds
 from anymix.estimators.guarding import RULES, NothingGained
+from anymix.estimators.keywords import by_name
 from anymix.estimators.linear import estimator_of
 from anymix.estimators.ordinary import Anchor
+from anymix.estimators.reading import refuse_class_weight
 from anymix.estimators.searching import ROBUST_GAMMAS, ROBUSTNESS, Candidate, Plan, candidates_of
 from anymix.mixtures import Penalty
 from anymix.mixtures.choosing import Mixtures
@@ -82,6 +84,7 @@ class AgnosticSelecting(BaseEstimator):
         random_state: Any = 0,
         verbose: bool = False,
         prior: Penalty | None = None,
+        class_weight: Any = None,
     ) -> None:
         self.gammas = gammas
         self.mus = mus
@@ -102,8 +105,10 @@ class AgnosticSelecting(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.prior = prior
+        self.class_weight = class_weight
 
-    def fit(self, X: Any, y: Any = None, domains: Any = None, sample_weight: Any = None) -> Self:
+    @by_name
+    def fit(self, X: Any, y: Any = None, *, domains: Any = None, sample_weight: Any = None) -> Self:
         """Choose (t, γ, μ, r), then fit all rows with it; warn if that is the ordinary model.
 
         Of rows that are not in memory, a fair sample chooses, and all are fitted.
@@ -130,12 +135,13 @@ class AgnosticSelecting(BaseEstimator):
         if far is None:
             rows = widened(self._read(X, y, domains, sample_weight), self.domain_features)
         else:
+            refuse_class_weight(self.class_weight)
             rows = sample_to_search(self, far)
         repeats = repeated_folds(rows, self.cv, self.repeats, self.random_state)
         choice = choose(rows, repeats, self._plan(rows), self._settings(), self.rule, far)
         self._keep(choice, rows.names)
         if choice.is_ordinary and len(choice.found.candidates) > 1:
-            warnings.warn(choice.nothing_gained, NothingGained, stacklevel=2)
+            warnings.warn(choice.nothing_gained, NothingGained, stacklevel=3)
         return self
 
     def _check(self) -> None:

@@ -11,7 +11,7 @@ from anymix.estimators.baselines import Baseline
 from anymix.estimators.domain_features import Kind
 from anymix.estimators.ordinary import Anchor
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
-from anymix.estimators.reading import read_classes, read_numbers, regression_loss
+from anymix.estimators.reading import class_weights, read_classes, read_numbers, regression_loss
 from anymix.estimators.searching import ROBUSTNESS
 from anymix.estimators.selecting import AgnosticSelecting
 from anymix.mixtures import Penalty
@@ -45,8 +45,9 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
     skewnesses : iterable of float or None
         Values of max_skewness to try; None among them is no cap.
     cv : int, splitter or iterable
-        Number of folds, which deal out the rows of every domain and class evenly, so every domain
-        needs that many rows; or a splitter or pairs (train, test) as in scikit-learn.
+        Number of folds, which deal out the rows of every domain and class evenly, fewer if the
+        smallest domain has fewer rows (2 at least); or a splitter or pairs (train, test) as in
+        scikit-learn.
     rule : str
         "guard": of the models that the rows held out cannot tell from the best one (within one
         standard error of the difference, row by row), the tamest: the ordinary model if it is
@@ -88,6 +89,9 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
         Show a progress line.
     prior : Penalty or None
         A prior on λ, such as a `DirichletPrior`, for the fits and for judging them; with mus at 0.
+    class_weight : dict, "balanced" or None
+        Weights of the rows by their class, which multiply `sample_weight`: one for each class, or
+        n/(K n_c) for each of K classes with n_c of n rows ("balanced"); None is 1.
 
     Attributes
     ----------
@@ -123,7 +127,8 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
     """
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
-        return read_classes(self, X, y, domains, sample_weight, self.fit_intercept)
+        weight = class_weights(y, self.class_weight, sample_weight)
+        return read_classes(self, X, y, domains, weight, self.fit_intercept)
 
     def _loss(self) -> Loss:
         return CrossEntropy()
@@ -145,8 +150,9 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
     skewnesses : iterable of float or None
         Values of max_skewness to try; None among them is no cap.
     cv : int, splitter or iterable
-        Number of folds, which deal out the rows of every domain and class evenly, so every domain
-        needs that many rows; or a splitter or pairs (train, test) as in scikit-learn.
+        Number of folds, which deal out the rows of every domain and class evenly, fewer if the
+        smallest domain has fewer rows (2 at least); or a splitter or pairs (train, test) as in
+        scikit-learn.
     rule : str
         "guard": of the models that the rows held out cannot tell from the best one (within one
         standard error of the difference, row by row), the tamest: the ordinary model if it is

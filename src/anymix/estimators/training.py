@@ -20,8 +20,10 @@ from anymix.estimators.baselines import Baseline
 from anymix.estimators.domain_features import Kind, widened
 from anymix.estimators.far_fitting import fit_far
 from anymix.estimators.fitting import Settings, fit_problem
+from anymix.estimators.keywords import by_name, in_search
 from anymix.estimators.ordinary import Anchor, anchor_of
 from anymix.estimators.overfitting import ADVICE, OverfitWarning, overfit_message
+from anymix.estimators.reading import refuse_class_weight
 from anymix.mixtures import MixtureSet, Penalty
 from anymix.mixtures.choosing import Mixtures
 from anymix.problem.dealing import hold_out, sorted_rows
@@ -83,6 +85,7 @@ class AgnosticLinear(BaseEstimator):
         validation_fraction: float | None = None,
         random_state: Any = None,
         verbose: bool = False,
+        class_weight: Any = None,
     ) -> None:
         self.mixtures = mixtures
         self.gamma = gamma
@@ -103,8 +106,10 @@ class AgnosticLinear(BaseEstimator):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.verbose = verbose
+        self.class_weight = class_weight
 
-    def fit(self, X: Any, y: Any = None, domains: Any = None, sample_weight: Any = None) -> Self:
+    @by_name
+    def fit(self, X: Any, y: Any = None, *, domains: Any = None, sample_weight: Any = None) -> Self:
         """Find w and the worst mixture λ; warn (`OverfitWarning`) when λ rests on few rows.
 
         Parameters
@@ -126,6 +131,7 @@ class AgnosticLinear(BaseEstimator):
         """
         far = far_problem(X, y, domains, sample_weight, self._loss(), self.fit_intercept)
         if far is not None:
+            refuse_class_weight(self.class_weight)
             fit_far(self, far)
             return self
         rows = widened(self._read(X, y, domains, sample_weight), self.domain_features)
@@ -141,8 +147,8 @@ class AgnosticLinear(BaseEstimator):
         w = found.solution.w
         self.validation_losses_ = None if held is None else rows.to_judge(held).losses(w)
         message = overfit_message(problem, found.solution, self.gamma, self.norm)
-        if message:
-            warnings.warn(f"{message}. {ADVICE}", OverfitWarning, stacklevel=2)
+        if message and not in_search():  # a search judges by rows held out
+            warnings.warn(f"{message}. {ADVICE}", OverfitWarning, stacklevel=3)
         return self
 
     def _parts(self, rows: Rows) -> tuple[Part, Part | None]:

@@ -15,7 +15,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 from threadpoolctl import threadpool_limits
 
 from anymix.datasets import Dataset
@@ -85,9 +85,12 @@ def reproduce(
         for row in experiment.rows
         for seed in range(runs)
     ]
-    with Progress(console=Console(stderr=True), disable=not progress) as bar:
+    columns = (SpinnerColumn(), *Progress.get_default_columns(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not progress) as bar:
         solved = _in_parallel(exact, jobs, bar, f"{experiment.name}: exact solver")
-        trained = _in_parallel(stochastic, jobs, bar, f"{experiment.name}: {runs} runs")
+        trained = _in_parallel(
+            stochastic, jobs, bar, f"{experiment.name}: {runs} runs, compiled first"
+        )
     parts = {row: trained[i * runs : (i + 1) * runs] for i, row in enumerate(experiment.rows)}
     return Table(
         experiment,

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 
 from anymix.auditing.guarantees import Guarantee, probability
+from anymix.auditing.terminal_tables import TerminalTable
 from anymix.auditing.titles import LOSS_TITLES
-from anymix.auditing.words import plain, rich_table, short
+from anymix.auditing.words import plain, short
 from anymix.bounds import (
     DomainAdvice,
     advise_domains,
@@ -126,7 +126,7 @@ class TableBound:
             "merge": [list(map(str, group)) for group in self.advice.groups if len(group) > 1],
         }
 
-    def __rich__(self) -> Table:
+    def __rich__(self) -> TerminalTable:
         heads = ["domain", "rows", "share", "skewness", "chance", f"rows to add for {self.width:g}"]
         total, promise = int(self.sizes.sum()), self.guarantee
         heads += [] if promise is None else [promise.loss, "at most"]
@@ -146,7 +146,7 @@ class TableBound:
         if promise is not None:
             for k, row in enumerate(rows):
                 row += [short(promise.domain_losses[k]), short(promise.upper[k])]
-        return rich_table(heads, rows, n_totals=0)
+        return TerminalTable(heads, rows, 0, (-self.sizes).tolist())
 
 
 def bound_frame(

@@ -24,6 +24,7 @@ from anymix.tables.learners import WITHOUT, Learned, Learner, LinearLearner
 from anymix.tables.memory import give_back
 from anymix.tables.models import TableModel
 from anymix.tables.preparing import Table, weighted_rows
+from anymix.tables.progress import Step
 from anymix.tables.splits import check_splits
 
 Array = NDArray[np.float64]
@@ -191,7 +192,7 @@ def fit_table(
     n_jobs : int
         How many processes fit the parts; the numbers do not depend on it.
     progress : function
-        Called with a word on what comes next.
+        Called with a word on what comes next, a `str` whose `.share` says how much is done.
 
     Returns
     -------
@@ -209,7 +210,7 @@ def fit_table(
     >>> {name: round(audit.agnostic_loss, 2) for name, audit in found.audits.items()}
     {'ordinary': 1.45, 'robust': 0.96}
     """
-    progress("preparing the columns")
+    progress(Step("preparing the columns", 0.1))
     table = _prepared(frame, target, domains, task, drop, min_rows, drop_missing_domain, group)
     sizes, names = table.rows.sizes(), table.rows.names
     if test is None:
@@ -223,7 +224,7 @@ def fit_table(
     table.rows = weighted_rows(table.rows, class_weight, hasattr(table.frame, "stretches"))
     said, last = _judged(table, learner, progress, n_jobs)
     audits = _audits(table, said, target_set)
-    progress("the model of all rows")
+    progress(Step("the model of all rows", 0.9))
     features, learned = _of_all_rows(table, last, learner, _speaks_against(audits))
     best, chosen = audits.pop("best robust"), audits.pop("chosen")
     audits["robust"] = best if learned.choice.is_ordinary else chosen
@@ -294,7 +295,7 @@ def _judged(
     count = len(table.splits)
     if count > 1:
         return _judged_by_parts(table, learner, progress, n_jobs)
-    progress("choosing and fitting")
+    progress(Step("choosing and fitting", 0.2))
     (part, held_out), features = table.splits[0], table.learnt_from(table.splits[0][0])
     rows = table.with_numbers(features)
     if not table.is_kept:
@@ -308,18 +309,18 @@ def _judged_by_parts(
     table: Table, learner: Learner, progress: Callable[[str], None], n_jobs: int
 ) -> tuple[dict[str, list[Array]], _Fitted]:
     """The same for several parts, which processes may share."""
-    progress("choosing")
+    progress(Step("choosing between ordinary and robust models", 0.2))
     searched = learner.search(table.with_numbers(table.features))
     count = len(table.splits)
 
     def fitted(number: int) -> dict[str, Array]:
-        progress(f"fitting, part {number + 1} of {count}")
+        progress(Step(f"judging, part {number + 1} of {count}", 0.6 + 0.3 * number / count))
         return _fitted_part(table, learner, searched, number)
 
     if n_jobs == 1:
         found = [fitted(number) for number in range(count)]
     else:
-        progress(f"fitting {count} parts")
+        progress(Step(f"judging, {count} parts", 0.6))
         work = delayed(_fitted_part)
         jobs = (work(table, learner, searched, number) for number in range(count))
         found = Parallel(n_jobs=n_jobs)(jobs)

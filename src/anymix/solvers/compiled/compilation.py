@@ -12,9 +12,11 @@ folder of the user where that cannot be written. Where none can, all is compiled
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -93,6 +95,13 @@ def stamp(package: Traversable) -> str:
 STAMP = stamp(files("anymix"))
 
 
+@lru_cache(maxsize=1)
+def _announce() -> None:
+    """Say once that code is compiled, for those who listen to the log."""
+    said = "compiling the stochastic solver, which takes 10 to 20 seconds once and is kept"
+    logging.getLogger("anymix").info(said)
+
+
 class SourceCache(FunctionCache):  # type: ignore[misc]  # Numba has no types
     """Files named after the sources and the signature, an index and the code for each signature.
 
@@ -103,7 +112,10 @@ class SourceCache(FunctionCache):  # type: ignore[misc]  # Numba has no types
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What is on disk for a signature, or None."""
         self._cache_file = self._file(sig, target_context.codegen())
-        return super().load_overload(sig, target_context)
+        found = super().load_overload(sig, target_context)
+        if found is None:
+            _announce()
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write it, and remove what was compiled from other sources."""

@@ -1,0 +1,91 @@
+"""What follows y goes by name; weights of classes; warnings of a search; folds of small domains."""
+
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.tree import DecisionTreeClassifier
+
+import anymix as ax
+from anymix.errors import InputError
+from anymix.estimators import OverfitWarning
+from anymix.estimators.folding import FewerFolds, folds
+from anymix.problem.losses import CrossEntropy
+from anymix.problem.rows import Rows
+
+
+def rows(n: int = 200, d: int = 3) -> tuple[Any, Any, Any]:
+    r = np.random.default_rng(0)
+    X, domains = r.normal(size=(n, d)), r.choice(["a", "b"], n, p=[0.8, 0.2])
+    y = np.where(X[:, 0] + r.logistic(size=n) > 0.5, "yes", "no")
+    return X, y, domains
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ax.AgnosticClassifier(),
+        ax.AgnosticRegressor(),
+        ax.AgnosticClassifierCV(),
+        ax.AgnosticEnsemble(DecisionTreeClassifier()),
+        ax.Personalized(None, {}),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_third_argument_without_a_name(model: Any) -> None:
+    X, y, domains = rows()
+    message = r"third argument without a name; write fit\(X, y, domains=\.\.\.\)"
+    for refusal in (InputError, TypeError):
+        with pytest.raises(refusal, match=message):
+            model.fit(X, y, domains)
+
+
+@pytest.mark.parametrize("weights", ["balanced", {"yes": 3.0, "no": 0.5}])
+@pytest.mark.parametrize("model", [ax.AgnosticClassifier, ax.AgnosticClassifierCV])
+def test_class_weight_is_a_weight_of_the_rows(model: Any, weights: Any) -> None:
+    X, y, domains = rows()
+    share = {name: np.mean(y == name) for name in ("yes", "no")}
+    by_class = (
+        {name: 1 / (2 * p) for name, p in share.items()} if weights == "balanced" else weights
+    )
+    own = np.linspace(0.5, 2, len(y))
+    expected = np.array([by_class[name] for name in y]) * own
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        one = model(class_weight=weights).fit(X, y, domains=domains, sample_weight=own)
+        two = model().fit(X, y, domains=domains, sample_weight=expected)
+    np.testing.assert_allclose(one.coef_, two.coef_, rtol=0, atol=1e-9)
+    with pytest.raises(InputError, match="class_weight is"):
+        model(class_weight="much").fit(X, y, domains=domains)
+
+
+def test_a_search_warns_of_overfitting_once() -> None:
+    X, _, domains = rows(150, 12)
+    noise = np.random.default_rng(1).random(len(X)) > 0.5
+    y = np.where(domains == "a", X[:, 0] > 0, noise)
+    search = GridSearchCV(ax.AgnosticClassifier(), {"gamma": [0.02, 0.01]}, cv=3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(X, y, domains=domains)
+    assert [w.category for w in caught].count(OverfitWarning) == 1
+
+
+def test_a_small_domain_makes_fewer_folds() -> None:
+    X, y, _ = rows(40)
+    domains = np.array(["a"] * 37 + ["b"] * 3)
+    _, codes = np.unique(y, return_inverse=True)
+    read = Rows.read(X, codes, domains, CrossEntropy(), classes=np.array(["no", "yes"]))
+    with pytest.warns(FewerFolds, match="cv is 5, but the smallest domain, 'b', has 3 rows: 3"):
+        dealt = list(folds(read, 5))
+    assert [sum(domains[test] == "b") for _, test in dealt] == [1, 1, 1]
+    assert sorted(np.concatenate([test for _, test in dealt])) == list(range(40))
+
+
+def test_mixtures_of_the_docs_can_be_pickled() -> None:
+    X, y, domains = rows()
+    for mixtures in ("chi2:2.0", "cvar:0.5", ax.Simplex(2)):
+        model = ax.AgnosticClassifier(mixtures, gamma=0.1).fit(X, y, domains=domains)
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
