@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from anymix.flower.members import MissingClientsError
     from anymix.flower.policy import Limits, Patience
     from anymix.flower.privacy import Privacy
+    from anymix.flower.robust import Robust
+    from anymix.flower.secure import Secure
+    from anymix.flower.secure_client import secured
+    from anymix.flower.small_domains import without_small_domains
     from anymix.flower.solve import federated_certify, federated_solve
     from anymix.flower.strategy import AgnosticStrategy
 
@@ -26,10 +30,14 @@ __all__ = [
     "MissingClientsError",
     "Patience",
     "Privacy",
+    "Robust",
+    "Secure",
     "Sum",
     "client_app",
     "federated_certify",
     "federated_solve",
+    "secured",
+    "without_small_domains",
 ]
 
 # A client needs neither the strategy nor the solver, and starts a process for every message.
@@ -40,9 +48,13 @@ _LATER = {
     "MissingClientsError": "anymix.flower.members",
     "Patience": "anymix.flower.policy",
     "Privacy": "anymix.flower.privacy",
+    "Robust": "anymix.flower.robust",
+    "Secure": "anymix.flower.secure",
     "Sum": "anymix.flower.aggregation",
     "federated_certify": "anymix.flower.solve",
     "federated_solve": "anymix.flower.solve",
+    "secured": "anymix.flower.secure_client",
+    "without_small_domains": "anymix.flower.small_domains",
 }
 
 

@@ -7,9 +7,8 @@ the noisy sums alone, so T rounds cost what T such mechanisms cost.
 
 What the (ε, δ) says: whether a client sent its sums or zeros makes little difference to all models
 and mixtures of the run. Its numbers of rows m_kc, and who is there, count as public, and so do the
-counters in the history. The server sees the replies before the noise; clients that do not trust it
-need secure aggregation as well. The protocol is made for that (the server only adds), but it is not
-connected to Flower's SecAgg+ yet.
+counters in the history. The server sees the replies before the noise; where clients do not trust
+it, `secure.Secure(Privacy(...))` has each of them add a part of the noise to what it sends, masked.
 No discount is taken for rounds that ask only some of the clients, and no client may stand in for a
 lost one, which would count for more than its clip: everyone asked must answer.
 """
@@ -19,13 +18,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import finite_number
 from anymix.flower.aggregation import Contribution, Here, Sum
 from anymix.flower.policy import shortened
+
+if TYPE_CHECKING:
+    from anymix.flower.strategy import AgnosticStrategy
 
 Array = NDArray[np.float64]
 
@@ -65,6 +69,7 @@ class Privacy:
     loss_noise: float
     delta: float = 1e-5
     seed: int | None = None
+    exact: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name in ("update_clip", "loss_clip", "update_noise", "loss_noise"):
@@ -76,6 +81,12 @@ class Privacy:
     def noise_multiplier(self) -> float:
         """z of the two releases of a round taken together."""
         return 1 / math.hypot(1 / self.update_noise, 1 / self.loss_noise)
+
+    def prepare(
+        self, strategy: AgnosticStrategy, grid: Grid, timeout: float
+    ) -> tuple[AgnosticStrategy, Grid]:
+        """Both as they are."""
+        return strategy, grid
 
     def enough(self, A: Array, B: Array, here: Here) -> bool:
         """Whether all that were asked are here."""
