@@ -49,6 +49,7 @@ class Lying(ClientApp):
         self.app, self.liars, self.lie = app, liars, lie
 
     def __call__(self, message: Message, context: Context) -> Message:
+        """The answer, or what a liar makes of it."""
         reply = self.app(message, context)
         mine = int(context.node_config["partition-id"]) < self.liars
         if not mine or message.metadata.message_type != "train":

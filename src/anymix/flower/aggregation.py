@@ -79,6 +79,10 @@ class Aggregation(Protocol):
         """ε of so many steps, None without a promise of privacy."""
         ...
 
+    def spent(self, steps: int) -> float | None:
+        """The same for the record of a round, found in no time."""
+        ...
+
 
 @dataclass(frozen=True)
 class Sum:
@@ -142,6 +146,10 @@ class Sum:
         return f @ updates, losses.sum(axis=0) * scale
 
     def price(self, steps: int) -> float | None:
+        """None: a sum promises no privacy."""
+        return None
+
+    def spent(self, steps: int) -> float | None:
         """None: a sum promises no privacy."""
         return None
 

@@ -115,6 +115,10 @@ class Robust:
         """None: no promise of privacy."""
         return None
 
+    def spent(self, steps: int) -> float | None:
+        """None: no promise of privacy."""
+        return None
+
 
 def _losses(losses: Array, B: Array, rows: list[int]) -> Array:
     """Of every domain, the mass asked for times the median of the mean losses reported."""
@@ -154,11 +158,11 @@ def geometric_median(g: Array, weights: Array, iterations: int = 200) -> Array:
     """
     x = np.median(g, axis=0)
     scale = float(np.median(np.linalg.norm(g - x, axis=1)))
-    for _ in range(iterations):
-        away = np.maximum(np.linalg.norm(g - x, axis=1), 1e-12 * max(scale, 1e-300))
+    for _ in range(iterations if scale > 0 else 0):  # 0: most of them are the same
+        away = np.maximum(np.linalg.norm(g - x, axis=1), 1e-12 * scale)
         pull = weights / away
         new = (pull / pull.sum()) @ g
-        if np.linalg.norm(new - x) <= 1e-10 * max(scale, 1e-300):
+        if np.linalg.norm(new - x) <= 1e-10 * scale:
             return new
         x = new
     return x

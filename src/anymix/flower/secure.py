@@ -167,3 +167,7 @@ class Secure:
     def price(self, steps: int) -> float | None:
         """ε of so many steps, if at least `threshold` of the clients are honest."""
         return self.inner.price(steps)
+
+    def spent(self, steps: int) -> float | None:
+        """The same, for the record of a round."""
+        return self.inner.spent(steps)

@@ -229,7 +229,7 @@ class TrainingRun:
             self.best.see(before, worst + self._penalty(before), self.number)
         self.number = now.number
         record = now.record(mixture, losses, worst, skipped=sums is None)
-        self.history.append(record | cost(self.grid, strategy.aggregation.price(players.t)))
+        self.history.append(record | cost(self.grid, strategy.aggregation.spent(players.t)))
 
     def _step(self, delta_w: Array, delta_mixture: Array) -> None:
         """Both players step, with the sizes given, or with those that need not be."""
