@@ -31,7 +31,7 @@ from anymix.flower.local_training import check_evaluate_config, own_settings
 from anymix.flower.members import MissingClientsError
 from anymix.flower.moved import refuse_moved
 from anymix.flower.policy import Limits, Patience, count
-from anymix.flower.results import AgnosticResult, metrics
+from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.training_run import TrainingRun
 from anymix.mixtures import MixtureSet, Penalty
 from anymix.solvers.optimizers import Optimizer
@@ -275,6 +275,11 @@ class AgnosticStrategy(Strategy):
                 log.info("round %d: no better model for %d evaluations", t, run.best.since)
                 break
         return run.finish(result, timeout)
+
+    @property
+    def history(self) -> History:
+        """The records of the rounds so far; `evaluate_fn` may look at the last one."""
+        return self._run.history
 
     # -- the rest of Flower's interface --------------------------------------------------------
 
