@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from anymix.flower.members import MissingClientsError
     from anymix.flower.policy import Limits, Patience
     from anymix.flower.privacy import Privacy
+    from anymix.flower.robust import Robust
+    from anymix.flower.secure import Secure
+    from anymix.flower.secure_client import secured
+    from anymix.flower.small_domains import without_small_domains
     from anymix.flower.solve import federated_certify, federated_solve
     from anymix.flower.strategy import AgnosticStrategy
     from anymix.flower.train import federated_train
@@ -28,12 +32,16 @@ __all__ = [
     "MissingClientsError",
     "Patience",
     "Privacy",
+    "Robust",
+    "Secure",
     "Sum",
     "client_app",
     "federated_certify",
     "federated_fit",
     "federated_solve",
     "federated_train",
+    "secured",
+    "without_small_domains",
 ]
 
 # A client needs neither the strategy nor the solver, and starts a process for every message.
@@ -44,11 +52,15 @@ _LATER = {
     "MissingClientsError": "anymix.flower.members",
     "Patience": "anymix.flower.policy",
     "Privacy": "anymix.flower.privacy",
+    "Robust": "anymix.flower.robust",
+    "Secure": "anymix.flower.secure",
     "Sum": "anymix.flower.aggregation",
     "federated_certify": "anymix.flower.solve",
     "federated_fit": "anymix.flower.fit",
     "federated_solve": "anymix.flower.solve",
     "federated_train": "anymix.flower.train",
+    "secured": "anymix.flower.secure_client",
+    "without_small_domains": "anymix.flower.small_domains",
 }
 
 

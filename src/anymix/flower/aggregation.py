@@ -2,19 +2,25 @@
 
     δ_w = Σ_c update_c,   δ_λ = Σ_c losses_c
 
-`Sum` does just that; `privacy.Privacy` is another aggregation, with clipping and noise around it.
+`Sum` does just that; `privacy.Privacy` is another aggregation, with clipping and noise around it,
+`secure.Secure` wraps either so that the server sees no single answer, and `robust.Robust` looks at
+them closely.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
+from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import finite_number
+
+if TYPE_CHECKING:
+    from anymix.flower.strategy import AgnosticStrategy
 
 Array = NDArray[np.float64]
 Here = NDArray[np.bool_]
@@ -45,6 +51,17 @@ class Aggregation(Protocol):
     their weights in δ_w and in δ_λ.
     """
 
+    @property
+    def exact(self) -> bool:
+        """Whether the sums are those of the rows, without noise, and of all who answer."""
+        ...
+
+    def prepare(
+        self, strategy: AgnosticStrategy, grid: Grid, timeout: float
+    ) -> tuple[AgnosticStrategy, Grid]:
+        """The strategy and the grid that a run works with: as they are, unless they are wrapped."""
+        ...
+
     def enough(self, A: Array, B: Array, here: Here) -> bool:
         """Whether it takes no more than the clients that are here, (clients,)."""
         ...
@@ -60,6 +77,10 @@ class Aggregation(Protocol):
 
     def price(self, steps: int) -> float | None:
         """ε of so many steps, None without a promise of privacy."""
+        ...
+
+    def spent(self, steps: int) -> float | None:
+        """The same for the record of a round, found in no time."""
         ...
 
 
@@ -85,10 +106,17 @@ class Sum:
     """
 
     min_share: float = 1.0
+    exact: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         fix = "give a number in (0, 1]"
         finite_number("min_share", self.min_share, fix, lambda share: 0 < share <= 1)
+
+    def prepare(
+        self, strategy: AgnosticStrategy, grid: Grid, timeout: float
+    ) -> tuple[AgnosticStrategy, Grid]:
+        """Both as they are."""
+        return strategy, grid
 
     def enough(self, A: Array, B: Array, here: Here) -> bool:
         """Whether at least min_share of the mass asked for, of every domain, is here."""
@@ -118,6 +146,10 @@ class Sum:
         return f @ updates, losses.sum(axis=0) * scale
 
     def price(self, steps: int) -> float | None:
+        """None: a sum promises no privacy."""
+        return None
+
+    def spent(self, steps: int) -> float | None:
         """None: a sum promises no privacy."""
         return None
 

@@ -98,7 +98,8 @@ class Clients:
     def problem(self, center: Array) -> Parts:
         """The oracle for `solve` and `certify`; `center` is the mixture that is asked for first."""
         D = self.roster.members[0].n_parameters
-        return Parts(self.ask, self.roster.places, self.roster.sizes, D, center)
+        grain = getattr(self.grid, "grain", 0.0)  # of sums that were made in fixed point
+        return Parts(self.ask, self.roster.places, self.roster.sizes, D, center, grain=grain)
 
     def ask(self, questions: Sequence[part_sums.Question]) -> list[Answer]:
         """One round: the answers of all clients, in the order of the roster."""

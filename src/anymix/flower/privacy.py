@@ -7,9 +7,8 @@ the noisy sums alone, so T rounds cost what T such mechanisms cost.
 
 What the (ε, δ) says: whether a client sent its sums or zeros makes little difference to all models
 and mixtures of the run. Its numbers of rows m_kc, and who is there, count as public, and so do the
-counters in the history. The server sees the replies before the noise; clients that do not trust it
-need secure aggregation as well. The protocol is made for that (the server only adds), but it is not
-connected to Flower's SecAgg+ yet.
+counters in the history. The server sees the replies before the noise; where clients do not trust
+it, `secure.Secure(Privacy(...))` has each of them add a part of the noise to what it sends, masked.
 No discount is taken for rounds that ask only some of the clients, and no client may stand in for a
 lost one, which would count for more than its clip: everyone asked must answer.
 """
@@ -19,17 +18,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from flwr.serverapp import Grid
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from anymix.errors import finite_number
 from anymix.flower.aggregation import Contribution, Here, Sum
 from anymix.flower.policy import shortened
 
+if TYPE_CHECKING:
+    from anymix.flower.strategy import AgnosticStrategy
+
 Array = NDArray[np.float64]
 
-__all__ = ["Privacy"]
+__all__ = ["Privacy", "gaussian_epsilon"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class Privacy:
     loss_noise: float
     delta: float = 1e-5
     seed: int | None = None
+    exact: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name in ("update_clip", "loss_clip", "update_noise", "loss_noise"):
@@ -76,6 +82,12 @@ class Privacy:
     def noise_multiplier(self) -> float:
         """z of the two releases of a round taken together."""
         return 1 / math.hypot(1 / self.update_noise, 1 / self.loss_noise)
+
+    def prepare(
+        self, strategy: AgnosticStrategy, grid: Grid, timeout: float
+    ) -> tuple[AgnosticStrategy, Grid]:
+        """Both as they are."""
+        return strategy, grid
 
     def enough(self, A: Array, B: Array, here: Here) -> bool:
         """Whether all that were asked are here."""
@@ -105,6 +117,12 @@ class Privacy:
         """The ε that so many steps have spent in all."""
         return self.epsilon(steps)
 
+    def spent(self, steps: int) -> float | None:
+        """The same by the closed form: T such mechanisms are one of noise multiplier z/√T."""
+        return (
+            gaussian_epsilon(self.noise_multiplier / math.sqrt(steps), self.delta) if steps else 0.0
+        )
+
     def epsilon(self, rounds: int) -> float:
         """ε of so many rounds at δ, by the accountant of dp-accounting (extra `privacy`).
 
@@ -131,3 +149,33 @@ class Privacy:
         accountant = PLDAccountant()
         accountant.compose(dp_accounting.GaussianDpEvent(self.noise_multiplier), rounds)
         return float(accountant.get_epsilon(self.delta))
+
+
+def gaussian_epsilon(z: float, delta: float) -> float:
+    """The ε with Φ(1/(2z) − εz) − e^ε Φ(−1/(2z) − εz) = δ, of one Gaussian mechanism.
+
+    Exact (Balle and Wang, Improving the Gaussian mechanism for differential privacy, 2018), and
+    quick, where an accountant takes up to seconds.
+
+    Examples
+    --------
+    >>> round(gaussian_epsilon(10.0, 1e-5), 3)
+    0.341
+    """
+
+    def excess(epsilon: float) -> float:
+        a, b = 1 / (2 * z) - epsilon * z, -1 / (2 * z) - epsilon * z
+        gone = float(log_ndtr(a))  # in logarithms: e^ε may be beyond all numbers
+        rest = -math.expm1(min(epsilon + float(log_ndtr(b)) - gone, 0.0))
+        return gone + math.log(rest) - math.log(delta) if rest > 0 else -math.inf
+
+    if excess(0.0) <= 0:
+        return 0.0
+    above = 1.0
+    while excess(above) > 0:
+        above *= 2
+    least = 0.0
+    for _ in range(200):  # bisection, for the excess may be −∞ on one side
+        middle = (least + above) / 2
+        least, above = (middle, above) if excess(middle) > 0 else (least, middle)
+    return above

@@ -16,9 +16,11 @@ import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import ArrayLike, NDArray
 
+from anymix.errors import InputError
 from anymix.flower.client_parts import Clients
-from anymix.flower.policy import Limits
+from anymix.flower.policy import Limits, Patience
 from anymix.flower.results import Record
+from anymix.flower.secure import Secure
 from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.solvers.certificates import Certificate, certify
 from anymix.solvers.exact import Solution, solve
@@ -57,8 +59,8 @@ class FederatedSolution(Solution):
             **vars(solution),
             domain_names=clients.roster.domains,
             sizes=clients.roster.sizes,
-            client_keys=tuple(clients.roster.keys),
-            rounds=clients.rounds,
+            client_keys=getattr(clients.grid, "keys", tuple(clients.roster.keys)),
+            rounds=getattr(clients.grid, "records", clients.rounds),
         )
 
 
@@ -79,6 +81,7 @@ def federated_solve(
     timeout: float = 200.0,
     attempts: int = 3,
     limits: Limits | None = None,
+    aggregation: Secure | None = None,
     verbose: bool = False,
 ) -> FederatedSolution:
     """min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄) over the rows of all clients.
@@ -120,6 +123,9 @@ def federated_solve(
         back meanwhile, on another node, is known by its key.
     limits : Limits, optional
         What a client may claim of itself: rows, domains, clients_per_domain, authenticated.
+    aggregation : Secure, optional
+        Secure() for clients that are `secured`: the server sees sums over all of them. The
+        certificate is charged with what rounding in fixed point may have done.
     verbose : bool
         Show a progress line.
 
@@ -147,7 +153,7 @@ def federated_solve(
     >>> solution.domain_names, solution.mixture.tolist(), len(solution.rounds)
     (('east', 'west'), [0.0, 1.0], 2)
     """
-    clients = Clients(grid, n_clients, domains, timeout, attempts, limits)
+    clients = _clients(grid, n_clients, domains, timeout, attempts, limits, aggregation)
     chosen = clients.roster.mixture_set(mixtures)
     solution = solve(
         clients.problem(chosen.center),
@@ -163,6 +169,30 @@ def federated_solve(
         verbose=verbose,
     )
     return FederatedSolution.of(solution, clients)
+
+
+def _clients(
+    grid: Grid,
+    n_clients: int | None,
+    domains: Sequence[str] | None,
+    timeout: float,
+    attempts: int,
+    limits: Limits | None,
+    secure: Secure | None,
+) -> Clients:
+    """The clients, or their sums as those of one client."""
+    if secure is None:
+        return Clients(grid, n_clients, domains, timeout, attempts, limits)
+    if not secure.exact:
+        fix = "give Secure(): a proof needs sums without noise"
+        raise InputError("aggregation", f"is {secure}", fix)
+    wanted = len(list(grid.get_node_ids())) if n_clients is None else n_clients
+    patience = Patience(
+        deadline=timeout * attempts, min_clients=max(1, wanted), introduction=timeout
+    )
+    allowed = Limits() if limits is None else limits
+    one = secure.over(grid, patience, allowed, domains, timeout, solving=True)
+    return Clients(one, 1, domains, timeout, 1, Limits(domains=None))
 
 
 def federated_certify(
@@ -181,6 +211,7 @@ def federated_certify(
     timeout: float = 200.0,
     attempts: int = 3,
     limits: Limits | None = None,
+    aggregation: Secure | None = None,
 ) -> Certificate:
     """lower ≤ min_w max_{λ∈Λ} Φ(w, λ) ≤ upper over the rows of all clients, in four rounds.
 
@@ -218,6 +249,8 @@ def federated_certify(
         How often a client is asked when it fails or does not answer in that time.
     limits : Limits, optional
         What a client may claim of itself: rows, domains, clients_per_domain, authenticated.
+    aggregation : Secure, optional
+        Secure() for clients that are `secured`, as in `federated_solve`.
 
     Returns
     -------
@@ -237,7 +270,7 @@ def federated_certify(
     >>> proof.gap < 1e-3
     True
     """
-    clients = Clients(grid, n_clients, domains, timeout, attempts, limits)
+    clients = _clients(grid, n_clients, domains, timeout, attempts, limits, aggregation)
     chosen, lam = clients.roster.mixture_set(mixtures), np.asarray(mixture, dtype=np.float64)
     fits = lam.shape == (chosen.n_domains,)
     problem = clients.problem(chosen.project(lam) if fits else chosen.center)

@@ -31,7 +31,7 @@ from anymix.flower.local_training import check_evaluate_config, own_settings
 from anymix.flower.members import MissingClientsError
 from anymix.flower.moved import refuse_moved
 from anymix.flower.policy import Limits, Patience, count
-from anymix.flower.results import AgnosticResult, metrics
+from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.training_run import TrainingRun
 from anymix.mixtures import MixtureSet, Penalty
 from anymix.solvers.optimizers import Optimizer
@@ -76,8 +76,9 @@ class AgnosticStrategy(Strategy):
         γ and μ, the weights of ½‖w‖² and of the χ² penalty on λ.
     w_radius : float, optional
         W is the ball ‖w‖ ≤ w_radius, to which every step comes back; None is all vectors.
-    aggregation : Sum or Privacy, optional
-        How answers become one step: Sum() (default), Sum(min_share=0.9), Privacy(...).
+    aggregation : Sum, Privacy, Secure or Robust, optional
+        How answers become one step: Sum() (default), Sum(min_share=0.9), Privacy(...),
+        Secure(...), Robust(...).
     patience : Patience, optional
         What to do about clients that do not answer.
     limits : Limits, optional
@@ -258,14 +259,15 @@ class AgnosticStrategy(Strategy):
         """
         config, evaluation = dict(train_config or {}), dict(evaluate_config or {})
         own_settings(config), check_evaluate_config(evaluation)  # complain before the first round
-        result, run = AgnosticResult(), TrainingRun(self, grid, initial_arrays)
+        this, grid = self.aggregation.prepare(self, grid, timeout)
+        result, run = AgnosticResult(), TrainingRun(this, grid, initial_arrays)
         run.train_config, run.evaluate_config = config, evaluation
         self._run = run
         while run.number < num_rounds:
             t = run.number + 1
             run.plan(t, run.model)
-            run.now.ask(grid, timeout, self.patience, self.aggregation, run.members.failures)
-            if run.now.must_begin_again(self.patience):
+            run.now.ask(grid, timeout, this.patience, this.aggregation, run.members.failures)
+            if run.now.must_begin_again(this.patience):
                 continue
             run.advance()
             if run.judge_now():
@@ -278,6 +280,11 @@ class AgnosticStrategy(Strategy):
                 log.info("round %d: no better model for %d evaluations", t, run.best.since)
                 break
         return run.finish(result, timeout)
+
+    @property
+    def history(self) -> History:
+        """The records of the rounds so far; `evaluate_fn` may look at the last one."""
+        return self._run.history
 
     # -- the rest of Flower's interface --------------------------------------------------------
 

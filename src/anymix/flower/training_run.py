@@ -13,7 +13,6 @@ from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from anymix.flower.aggregation import Sum
 from anymix.flower.checkpoint import Checkpoint, Saved
 from anymix.flower.coordinates import Coordinates
 from anymix.flower.judging import Best, Comparison, judge, look_at_columns, worst_of
@@ -24,6 +23,7 @@ from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.roster import Roster
 from anymix.flower.run_settings import RunSettings
 from anymix.flower.sampling import entry_weights
+from anymix.flower.secure_grid import cost
 from anymix.flower.training import TrainingRound, too_long_a_step
 from anymix.flower.wire import Settings, pack_record
 from anymix.mixtures import Adversary, MixtureSet, Penalty
@@ -118,7 +118,7 @@ class TrainingRun:
         if saved is None and (
             strategy.step_w is None
             and strategy.w_radius is None
-            and isinstance(strategy.aggregation, Sum)
+            and strategy.aggregation.exact
             and roster.members[0].linear
         ):
             timeout = strategy.patience.introduction
@@ -231,7 +231,8 @@ class TrainingRun:
             aim = worst_of(mixtures, losses, penalty) + self._penalty(before)
             self.best.see(before, aim, self.number)
         self.number = now.number
-        self.history.append(now.record(mixture, losses, worst, skipped=sums is None))
+        record = now.record(mixture, losses, worst, skipped=sums is None)
+        self.history.append(record | cost(self.grid, strategy.aggregation.spent(players.t)))
 
     def _step(self, delta_w: Array, delta_mixture: Array) -> None:
         """Both players step, with the sizes given, or with those that need not be."""
@@ -265,7 +266,7 @@ class TrainingRun:
         """Whether the losses of a round are those of all rows, so that they judge its model."""
         strategy = self.strategy
         whole = isinstance(strategy.sampler, FullBatch) and strategy.clients_per_round is None
-        return whole and strategy.hold_out == 0 and isinstance(strategy.aggregation, Sum)
+        return whole and strategy.hold_out == 0 and strategy.aggregation.exact
 
     # -- which model is the best -----------------------------------------------------------------
 
@@ -307,6 +308,8 @@ class TrainingRun:
         models = {"last": self.w, "average": self._to_w(self.players.w_average)}
         if self.strategy.output != "best":
             return models[self.strategy.output], self.strategy.output
+        if not self.strategy.aggregation.exact:  # losses without noise would give away what it hid
+            return models["average"], "average"
         if self.strategy.hold_out > 0:
             return self._choose_by_rows_held_out(models, timeout)
         judged, (mixtures, penalty) = {}, self._judged_by
@@ -383,7 +386,8 @@ class TrainingRun:
         result.average_arrays = self.arrays.record(result.w_average)
         result.mixture = players.adversary.mixture
         result.mixture_average = players.adversary.average
-        result.domains, result.excluded = members.domains or (), dict(members.excluded)
+        behind = getattr(self.grid, "excluded", {})  # of the clients behind a masked sum
+        result.domains, result.excluded = members.domains or (), members.excluded | behind
         result.history = self.history
         result.train_metrics_clientapp = {r["round"]: metrics(r) for r in self.history}
         result.epsilon = self.strategy.aggregation.price(players.t)

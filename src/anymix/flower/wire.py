@@ -10,6 +10,8 @@ round, each answered by one reply:
     query.first     a seed  →  the first weights of the client's module
     query.moments   →  sums of the columns and of their squares, for a run without step sizes
     evaluate        the model's arrays  →  sums of the losses over all rows, or those held out
+    query.key       →  a public key, and
+    query.shares    shares of masks  →  those that the client can read: see `secure_wire`
 
 Flower moves what is not in flwr.app, flwr.serverapp and flwr.clientapp from release to release; all
 imports from elsewhere are here, with a test that says which one is gone.
@@ -68,6 +70,7 @@ __all__ = [
     "pack_record",
     "record_of",
     "through_the_wire",
+    "unavailable",
     "unpack",
     "with_vector",
 ]
@@ -189,6 +192,11 @@ def failure(error: Exception, message: Message) -> Message:
     return Message(
         Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=reason), reply_to=message
     )
+
+
+def unavailable(message: Message) -> Message:
+    """The reply in the name of one who has none."""
+    return Message(Error(code=ErrorCode.NODE_UNAVAILABLE, reason="no answer"), reply_to=message)
 
 
 def through_the_wire(message: Message, most: int = MOST_BYTES) -> tuple[Message, int]:

@@ -78,9 +78,10 @@ class Untuned:
         return size * g * h, {"G": G, "previous": g, "size": size}
 
     def mixture_step(self, delta: Array) -> float:
-        """1/(4√Q_t), with δ_t counted."""
+        """1/(4√Q_t), with δ_t counted, unless it is rounding alone, as between losses at w = 0."""
         off = delta - delta.mean()
-        self.spread += float(off @ off)
+        if np.linalg.norm(off) > 1e-12 * np.linalg.norm(delta):
+            self.spread += float(off @ off)
         return MIXTURE / math.sqrt(self.spread) if self.spread > 0 else 0.0
 
     @staticmethod
