@@ -131,12 +131,14 @@ def main() -> None:
         if problem.__name__ not in arguments.only.split(","):
             continue
         seeds = range(arguments.first, arguments.first + arguments.splits)
-        found = [compare(problem(np.random.default_rng(seed)), seed) for seed in seeds]
+        found = []
+        for seed in seeds:
+            found.append(compare(problem(np.random.default_rng(seed)), seed))
+            print(problem.__name__, seed, found[-1], flush=True)
         cells = []
         for name in ("federated_train", "hold_out", "robust, last"):
             d = np.array([row[name] - row["FedAvg"] for row in found])
             cells.append(f"{d.mean():+.3f} ± {d.std(ddof=1) / len(d) ** 0.5:.3f}")
-            print(problem.__name__, name, d.round(3).tolist(), flush=True)
         robust = f"{sum(row['took robust'] for row in found):g} of {len(found)}"
         mean = np.mean([row["FedAvg"] for row in found])
         table.add_row(problem.__name__, f"{mean:.3f}", *cells, robust)

@@ -39,7 +39,7 @@ def test_a_server_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_killed_client_that_comes_back_changes_nothing(tmp_path: Path) -> None:
     """kill -9 of a SuperNode in the middle of federated_solve; another takes its place."""
-    config = {"out": str(tmp_path / "out.json"), "timeout": 20.0}
+    config = {"out": str(tmp_path / "out.json"), "timeout": 120.0}  # processes start in that time
     job = App.read(THREE_WAYS, config)
     with ExitStack() as processes:
         flower = start_superlink(processes, tmp_path, [])
