@@ -55,7 +55,7 @@ def own_values(
         train = _by_domain if call.by_domain else _weighted
         return train(arrays, plain, inner, names, call)
     if kind == EVALUATE:
-        sums = inner(EVALUATE, arrays, plain)[1]["sums"].reshape(2, -1)
+        sums = inner(EVALUATE, arrays, plain)[1]["sums"].reshape(-1, len(names))
         return {"sums": spread(sums, names, call.domains)}
     if kind == MOMENTS:
         return {"moments": inner(MOMENTS, arrays, plain)[0]["moments"]}

@@ -122,7 +122,7 @@ def shapes_of(
     if kind == TRAIN:
         return {"update": (p, D) if call.by_domain else (D,), "sums": (2, p)}
     if kind == EVALUATE:
-        return {"sums": (2, p)}
+        return {"sums": (4 if "beside" in settings else 2, p)}
     if kind == MOMENTS:
         return {"moments": (3, n_columns)}
     if kind == SOLVE:
