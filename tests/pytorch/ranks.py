@@ -130,7 +130,7 @@ def faulty_run(rank: int, fault: str) -> dict[str, Any]:
 def main(folder: Path) -> NoReturn:
     """The ranks meet by a file, so that no port can be taken, and wait for one another."""
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    store = dist.FileStore(str(folder / "store"), world)
+    store = dist.FileStore(str(folder / "store"), world)  # type: ignore[attr-defined]
     store.set_timeout(PATIENCE)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=PATIENCE)
     found: dict[str, Any] = {
@@ -154,7 +154,7 @@ def write(found: dict[str, Any], path: Path) -> None:
     path.with_suffix(".part").rename(path)
 
 
-def leave(store: dist.Store, rank: int, world: int) -> NoReturn:
+def leave(store: Any, rank: int, world: int) -> NoReturn:
     """End once all ranks have written, without taking Python down.
 
     DistributedDataParallel keeps Gloo's threads alive, also after destroy_process_group, and one

@@ -213,3 +213,15 @@ def test_refusals_while_drawing() -> None:
         batches.load_state_dict(DomainBatches(IDS, 6, seed=1).state_dict())
     with pytest.raises(InputError, match="consumed is 2 after 0"):
         batches.state_dict(consumed=2)
+
+
+@pytest.mark.parametrize("seed", [0, 5, 2**63 - 1])
+def test_weighted_draws_are_those_of_a_new_generator(seed: int) -> None:
+    """Whatever was drawn before: batch t depends on the seed, t and q alone."""
+    weighted, q = Weighted([0.2, 0.3, 0.5]), np.array([0.2, 0.3, 0.5])
+    for t in (7, 0, 10**6, 1):
+        bits = np.random.Philox(key=[seed, 0], counter=[0, 0, t, 0])
+        expected = np.random.Generator(bits).multinomial(100, q)
+        np.testing.assert_array_equal(
+            weighted.draw(np.full(3, 9), 100, t, seed, None).counts, expected
+        )

@@ -30,6 +30,8 @@ def test_the_figures_of_the_page_keep_the_promise() -> None:
         for kind in KINDS:
             assert run[kind]["worst"] == pytest.approx(min(run[kind]["classes"]), abs=0.051)
     check(runs)
+    below = [run["robust"]["worst"] - run["certified"]["worst"] for run in runs]
+    assert np.mean(below) <= 0.5
 
 
 @pytest.mark.slow

@@ -192,11 +192,11 @@ def test_a_buffer_of_another_kind_is_not_written_by_address(name: str) -> None:
     """Eight bytes a number would not fit into four."""
     usual, general = both(3)
     for criterion in (usual, general):
-        criterion._buffers[name] = criterion._buffers[name].float()
+        criterion._buffers[name] = criterion.get_buffer(name).float()
         criterion(*batch(3, 0))
         criterion.step()
-        assert criterion._buffers[name].dtype == torch.float32
-    torch.testing.assert_close(usual._buffers[name], general._buffers[name], rtol=0, atol=0)
+        assert criterion.get_buffer(name).dtype == torch.float32
+    torch.testing.assert_close(usual.get_buffer(name), general.get_buffer(name), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(

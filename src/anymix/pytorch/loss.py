@@ -320,7 +320,9 @@ class AgnosticLoss(nn.Module):
         """Whether this was a usual step: of sums that were looked at, with rows of each domain."""
         under_way = self._under_way
         sums = under_way.joined
-        if not (self._is_usual and under_way.is_checked and under_way.missed is None):
+        if sums is None or not (self._is_usual and under_way.is_checked):
+            return False
+        if under_way.missed is not None:
             return False
         adversary, size = self.adversary, self._step_size(self.adversary.n_steps + 1)
         if not climbed(sums, adversary, self._estimates, self.reference, size, self._buffers):

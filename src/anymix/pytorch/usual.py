@@ -38,7 +38,7 @@ def takes_usual_steps(adversary: Adversary) -> bool:
     return plain and isinstance(adversary.penalty, NoPenalty) and adversary.mixtures.is_simplex
 
 
-def weighed(losses: Tensor, ids: Tensor, mixture: Tensor, sums: Tensor) -> Tensor | None:
+def weighed(losses: Tensor, ids: Tensor, mixture: Tensor | None, sums: Tensor) -> Tensor | None:
     """c_i = λ_k / n_k of each row, (n,), with S, N and R of the domains written to `sums`.
 
     None where the rows are not usual: no float32 or float64, other ids than int64 from 0 to p − 1,

@@ -62,13 +62,15 @@ class Walk:
             n = np.minimum(left, m - place)
             first = self._starts[asked] + place - n.cumsum() + n  # less the rows before it
             found.append(self._order[first.repeat(n) + np.arange(n.sum())])
+            if len(found) == 1 and np.array_equal(n, left):  # no pass ends here
+                return found[0]
             owners.append((asked, n))
             more = (n < left).nonzero()[0]
             asked, at, left = asked[more], (at + n)[more], (left - n)[more]
-        rows: Counts = np.concatenate(found)
-        if len(found) > 1:
-            domains = np.concatenate([k.repeat(n) for k, n in owners])
-            rows = rows[np.argsort(domains, kind="stable")]
+        if not found:
+            return np.zeros(0, dtype=np.int64)
+        domains = np.concatenate([k.repeat(n) for k, n in owners])
+        rows: Counts = np.concatenate(found)[np.argsort(domains, kind="stable")]
         return rows
 
     def _shuffle(self, domains: Counts, passes: Counts) -> None:
