@@ -27,6 +27,10 @@ def test_rows_needed_bring_the_width_down_and_no_fewer_do() -> None:
     assert np.all(before[more > 0] > 0.04)
 
 
+def test_one_domain_has_nothing_to_merge_with() -> None:
+    assert advise_domains([5]).explain().startswith("There is one domain")
+
+
 def test_domains_that_are_large_enough_stay() -> None:
     advice = advise_domains([5000, 4000], losses=[0.1, 0.1])
     assert not advice.is_merged

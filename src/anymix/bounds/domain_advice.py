@@ -124,6 +124,8 @@ class DomainAdvice:
         -------
         str
         """
+        if len(self.labels) == 1:
+            return "There is one domain, and nothing to merge it with."
         if not self.is_merged:
             return (
                 f"Keep the {len(self.labels)} domains as they are: each is large enough, or its "
