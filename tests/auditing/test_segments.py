@@ -1,6 +1,6 @@
 """Weak segments: planted ones are found, and noise raises few alarms."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -171,7 +171,7 @@ def test_what_cannot_be_searched_is_refused() -> None:
     with pytest.raises(InputError, match=r"X has shape \(\); give a table"):
         weak_segments(None, losses)
     with pytest.raises(InputError, match="there are 0 names"):
-        weak_segments(table, losses, names=5)  # type: ignore[arg-type]
+        weak_segments(table, losses, names=cast(Any, 5))
     with pytest.raises(InputError, match="random_state is -1"):
         weak_segments(table, losses, random_state=-1)
     with pytest.raises(InputError, match="max_depth is 0; give a whole number"):

@@ -2,7 +2,7 @@
 
 import math
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -110,8 +110,11 @@ def test_vc_by_hand() -> None:
         (lambda: kernel_rademacher(X, D), "gram of shape"),
         (lambda: Complexity.finite(0, [5]), "n_models is 0"),
         (lambda: kernel_rademacher([[1.0, 2.0], [2.0, 1.0]]), "gram has the eigenvalue -1"),
-        (lambda: linear_rademacher([[1.0]], seed="x"), "seed is 'x'; give a whole number"),
-        (lambda: linear_rademacher([[1.0]], n_draws=np.ones(2)), "n_draws is array"),
+        (
+            lambda: linear_rademacher([[1.0]], seed=cast(Any, "x")),
+            "seed is 'x'; give a whole number",
+        ),
+        (lambda: linear_rademacher([[1.0]], n_draws=cast(Any, np.ones(2))), "n_draws is array"),
     ],
 )
 def test_what_cannot_be_is_refused(call: Any, said: str) -> None:

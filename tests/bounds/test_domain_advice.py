@@ -1,7 +1,7 @@
 """Advice on merging, rows to add, and how many steps."""
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -25,6 +25,10 @@ def test_rows_needed_bring_the_width_down_and_no_fewer_do() -> None:
     assert np.all(after <= 0.04 + 1e-12)
     before = confidence_widths(sizes + np.maximum(more - 1, 0), 0.1, 2.0)
     assert np.all(before[more > 0] > 0.04)
+
+
+def test_one_domain_has_nothing_to_merge_with() -> None:
+    assert advise_domains([5]).explain().startswith("There is one domain")
 
 
 def test_domains_that_are_large_enough_stay() -> None:
@@ -87,7 +91,7 @@ def test_steps_needed_is_the_first_number_of_steps() -> None:
         (lambda: rows_needed([5, 5], 0), "width is 0"),
         (lambda: confidence_widths([5, 5], loss_bound=0), "loss_bound is 0"),
         (lambda: steps_needed(Constants(1, 1, 1, 1, 1, 1, 1), 0), "gap is 0"),
-        (lambda: advise_domains([10, 20], names=5), "names is 5; give 2, one a domain"),
+        (lambda: advise_domains([10, 20], names=cast(Any, 5)), "names is 5; give 2, one a domain"),
         (lambda: advise_domains([10, 20], names="ab"), "names is 'ab'; give 2, one a domain"),
         (lambda: rows_needed([10, 20], width=1e-300), "width is 1e-300; give a number > 0, such"),
     ],

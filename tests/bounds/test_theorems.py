@@ -1,7 +1,7 @@
 """Theorem 1, its corollary and the alternative: by hand, and against brute force over Λ."""
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -129,7 +129,10 @@ L2, M2 = [0.1, 0.2], [10, 20]
         (lambda: generalization(L2, M2, 0.0, ax.Simplex(3)), "mixtures is over 3 domains"),
         (lambda: generalization(L2, M2, 0.0, theorem="2"), "theorem is '2'"),
         (lambda: generalization(L2, M2, 0.0, distance=3), "distance is 3"),
-        (lambda: generalization([0.1], [9], 0.1, theorem=[1]), r"theorem is \[1\]; give '1'"),
+        (
+            lambda: generalization([0.1], [9], 0.1, theorem=cast(Any, [1])),
+            r"theorem is \[1\]; give '1'",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(call: Any, said: str) -> None:

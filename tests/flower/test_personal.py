@@ -7,7 +7,7 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 from signal import SIGKILL
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -210,8 +210,11 @@ def test_a_client_without_rows_says_so() -> None:
         (lambda grid: federated_choice(grid, [0.1, 0.2]), "models "),
         (lambda grid: federated_choice(grid, [["a"]]), "models "),
         (lambda grid: federated_choice(grid, np.eye(4)[:2], rounds=0), "rounds is 0"),
-        (lambda grid: federated_choice(grid, np.eye(4)[:2], rounds=1.5), "rounds is 1.5"),
-        (lambda grid: federated_clusters(grid, 2.5), "n_clusters is 2.5"),
+        (
+            lambda grid: federated_choice(grid, np.eye(4)[:2], rounds=cast(Any, 1.5)),
+            "rounds is 1.5",
+        ),
+        (lambda grid: federated_clusters(grid, cast(Any, 2.5)), "n_clusters is 2.5"),
         (lambda grid: federated_clusters(grid, kind="text"), "kind is 'text'"),
     ],
 )

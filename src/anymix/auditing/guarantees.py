@@ -216,9 +216,10 @@ def held_out(
     True
     """
     delta = probability("delta", delta)
-    if not isinstance(method, str) or method not in METHODS:
+    if str(method) not in METHODS:
         raise InputError("method", f"is {method!r}", f"give one of {', '.join(METHODS)}")
-    if loss is not None and not isinstance(loss, str):
+    named: Any = loss
+    if named is not None and not isinstance(named, str):
         fix = "give the name of a loss, such as 'log', or None"
         raise InputError("loss", f"is {loss!r}", fix)
     y_true, y_pred = losses if _is_pair(losses) else (None, losses)

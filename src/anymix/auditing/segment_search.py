@@ -93,7 +93,8 @@ class Group:
 
     def rows(self, columns: Sequence[Column]) -> Mask:
         """Whether each row is in it, (n,)."""
-        return np.logical_and.reduce([columns[j].inside(a, b) for j, a, b in self.limits])
+        inside = [columns[j].inside(a, b) for j, a, b in self.limits]
+        return np.asarray(np.logical_and.reduce(inside), dtype=np.bool_)
 
     def words(self, columns: Sequence[Column]) -> tuple[str, ...]:
         """Its conditions."""

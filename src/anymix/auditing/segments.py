@@ -251,7 +251,7 @@ def segment_labels(segments: Sequence[Segment], n: int) -> NDArray[Any]:
 # Columns ----------------------------------------------------------------------------------------
 
 
-def _columns(X: Any, names: Sequence[str] | None) -> list[Column]:
+def _columns(X: Any, names: Any) -> list[Column]:
     frame = hasattr(X, "columns")
     if not frame and np.ndim(X) != 2:
         raise InputError("X", f"has shape {np.shape(X)}", "give a table of rows and columns")

@@ -124,6 +124,8 @@ class DomainAdvice:
         -------
         str
         """
+        if len(self.labels) == 1:
+            return "There is one domain, and nothing to merge it with."
         if not self.is_merged:
             return (
                 f"Keep the {len(self.labels)} domains as they are: each is large enough, or its "
@@ -192,8 +194,9 @@ def advise_domains(
     """
     m, M, delta = positive("sizes", sizes), _bound(loss_bound), probability("delta", delta)
     p = m.size
-    listed = isinstance(names, Iterable) and not isinstance(names, str)
-    called = tuple(range(p)) if names is None else tuple(names) if listed else ()
+    given: Any = names
+    listed = isinstance(given, Iterable) and not isinstance(given, str)
+    called = tuple(range(p)) if given is None else tuple(given) if listed else ()
     if len(called) != p:
         found = f"has {len(called)} entries" if listed else f"is {names!r}"
         raise InputError("names", found, f"give {p}, one a domain")

@@ -192,7 +192,8 @@ class Monitor:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> Monitor:
         """Go on from where `state_dict` was taken."""
-        said = state.get("format") if isinstance(state, Mapping) else None
+        given: Any = state
+        said = given.get("format") if isinstance(given, Mapping) else None
         if said not in (1, FORMAT):
             fix = f"give a state_dict() of format {FORMAT}"
             raise InputError("state", f"has the format {said!r}", fix)

@@ -170,7 +170,7 @@ def generalization(
         raise InputError("domain_losses", outside, "give the largest loss that a row can have")
     off = finite_number("distance", distance, "give ℓ₁ in [0, 2]", lambda x: 0 <= x <= 2)
     c = _complexity(complexity, len(m))
-    if not isinstance(theorem, str) or theorem not in THEOREMS:
+    if str(theorem) not in THEOREMS:
         fix = "give '1', '1, corners' or 'alternative'"
         raise InputError("theorem", f"is {theorem!r}", fix)
     if theorem == "alternative":

@@ -321,7 +321,8 @@ def federated_choice(
     >>> federated_choice(grid, [[0.1, 0.0], [-0.1, 0.0]]).choices
     {'0': 1, '1': 0, '2': 1, '3': 0}
     """
-    W = matrix("models", models)
+    given: Any = models
+    W = matrix("models", given)
     if isinstance(rounds, bool) or not isinstance(rounds, Integral) or rounds < 1:
         raise InputError("rounds", f"is {rounds!r}", "give a whole number ≥ 1")
     s = finite_number("step", step, "give a number > 0", lambda x: x > 0)

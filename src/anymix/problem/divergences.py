@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -192,7 +193,7 @@ DIVERGENCES = {
 }
 
 
-def divergence_of(name: str) -> Divergence:
+def divergence_of(name: Any) -> Divergence:
     """The divergence of that name.
 
     Parameters
