@@ -66,7 +66,7 @@ def odd_blocks(path: str) -> dict[str, Any]:
     whole = pa.Table.from_pandas(pd.read_parquet(path), preserve_index=False)
     empty = pa.table({name: pa.nulls(0) for name in whole.schema.names})
     late = whole.set_column(0, whole.schema.names[0], pa.nulls(len(whole)))
-    found = {}
+    found: dict[str, Any] = {}
     for name, tables in {
         "one": [whole],
         "empty": [empty, whole[:200], whole[:0], whole[200:]],

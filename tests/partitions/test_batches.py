@@ -281,6 +281,8 @@ def test_nothing_at_all_is_refused() -> None:
     one = ([[0.0], [1.0]], [1, 1], ["a", "b"])
     with pytest.raises(InputError, match="y has one class only"):
         from_batches(lambda: iter([one]))
+    with pytest.raises(InputError, match="classes lacks 1, which y has"):
+        from_batches(lambda: iter([one]), classes=[0, 2])
 
 
 def test_a_reader_that_fails_is_heard_and_its_thread_ends() -> None:

@@ -222,10 +222,16 @@ def test_files_of_other_columns_are_refused(tmp_path: Path) -> None:
         ({"domain": "nowhere"}, "has no column 'nowhere'"),
         ({"columns": "all"}, "columns is 'all'"),
         ({"columns": "plain"}, "column 'city' holds no numbers"),
+        ({"features": ["age", "bought"]}, "features has 'bought', which is to be predicted"),
+        ({"features": "age", "filter": ds.field("age") > 999}, "the table has no rows"),
+        ({"domain": "income"}, "column 'income' has over 1,000 different values"),
+        ({"keep": "400MB"}, "keep is '400MB'; give a whole number ≥ 0"),
+        ({"batch_rows": 0}, "batch_rows is 0; give a whole number ≥ 1"),
+        ({"threads": 0}, "threads is 0; give 1 or more"),
     ],
 )
 def test_bad_arguments_are_refused(tmp_path: Path, options: Any, message: str) -> None:
-    path = write(people(), tmp_path / "a.parquet")
+    path = write(people(1200), tmp_path / "a.parquet")
     with pytest.raises(InputError, match=message):
         from_parquet(path, **{"target": "bought", "domain": "region", **options})
 

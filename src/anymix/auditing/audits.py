@@ -137,7 +137,11 @@ def audit(
     read = _read(y_true, y_pred, loss, classes, pooled, w)
     read.measures.update(asked_measures(metrics, read, y_true, y_pred, w))
     about = {"n_empty_cells": n_empty_cells, "n_outside": n - len(pooled)}
-    how = {"confidence": confidence, "loss_bound": loss_bound, "guarantee": guarantee}
+    how: dict[str, Any] = {
+        "confidence": confidence,
+        "loss_bound": loss_bound,
+        "guarantee": guarantee,
+    }
     return assembled(read, parts, pooled, target, w, **how, **about)
 
 

@@ -188,12 +188,10 @@ def _one_after_the_other(parts: Any) -> Stretched:
 
 def _counted(places: Any, weights: Any = None, minlength: int = 0) -> NDArray[Any]:
     """np.bincount, a stretch at a time."""
-    both = (places,) if weights is None else (places, weights)
-    n = next(len(x) for x in both if isinstance(x, Stretched))
-    total: NDArray[Any] = np.zeros(minlength, dtype=np.intp if weights is None else np.float64)
+    n, total = len(places), np.zeros(minlength, dtype=np.intp if weights is None else np.float64)
     for start in range(0, n, STRETCH):
-        stop = min(start + STRETCH, n)
-        found = np.bincount(*(_stretch(x, start, stop) for x in both), minlength=len(total))
+        where, w = (_stretch(x, start, min(start + STRETCH, n)) for x in (places, weights))
+        found = np.bincount(where, w, minlength=len(total))
         found[: len(total)] += total
         total = found
     return total

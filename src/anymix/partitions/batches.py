@@ -91,7 +91,8 @@ class Batches:
         for number, raw in enumerate(self.read()):
             yield number, raw
         if number < 0:
-            raise InputError("make_iterator", "gives no chunk", "give one or more")
+            fix = "give a function that makes a new iterator, from the first row, at every call"
+            raise InputError("make_iterator", "gives no chunk", fix)
 
 
 def from_batches(

@@ -82,7 +82,8 @@ def places(parts: Sequence[Any]) -> list[tuple[str, ...]]:
     from distributed.client import futures_of
 
     futures = [futures_of(part) for part in parts]
-    who = get_client().who_has([f for some in futures for f in some])
+    known = [f for some in futures for f in some]
+    who = get_client().who_has(known) if known else {}
     return [tuple(who.get(some[0].key, ())) if len(some) == 1 else () for some in futures]
 
 
@@ -99,6 +100,7 @@ def together(parts: Sequence[Any]) -> list[list[int]]:
             groups[number].append(number)
             continue
         worker = min(held)
-        groups[worker, seen[worker] % threads.count(worker)].append(number)
+        turn = seen[worker] % max(1, threads.count(worker))  # 0 threads: it was lost just now
+        groups[worker, turn].append(number)
         seen[worker] += 1
     return list(groups.values())

@@ -118,6 +118,9 @@ def from_parquet(
     >>> problem.feature_names, solution.certificate.gap < 1e-6
     (['age', 'city=Oslo', 'city=Rome'], True)
     """
+    for name, value, least in (("keep", keep, 0), ("batch_rows", batch_rows, 1)):
+        if not isinstance(value, int) or value < least:
+            raise InputError(name, f"is {value!r}", f"give a whole number ≥ {least}")
     data = _dataset(source, filesystem, partitioning)
     domains = column_names(domain)
     wanted = Wanted(target, domains, features, columns, weight, loss, id)

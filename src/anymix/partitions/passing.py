@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
+from anymix.errors import InputError
+
 __all__ = ["in_order", "number_of_threads"]
 
 A = TypeVar("A")
@@ -53,6 +55,8 @@ def in_order(items: Iterable[A], work: Callable[[A], B], threads: int | None = N
     [1, 4, 9]
     """
     threads = number_of_threads() if threads is None else threads
+    if threads < 1:
+        raise InputError("threads", f"is {threads}", "give 1 or more, or None")
     reader = _Reader(items)
     pool = ThreadPoolExecutor(threads, thread_name_prefix="anymix-pass")
     pending: deque[Future[B]] = deque()

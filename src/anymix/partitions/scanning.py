@@ -320,7 +320,9 @@ class Scan:
             return None
         if self._given is None:
             return self._labels[0]
-        place_among("y", self._labels[0], self._given)
+        lacking = [name for name in self._labels[0].tolist() if name not in self._given.tolist()]
+        if lacking:
+            raise InputError("classes", f"lacks {lacking[0]!r}, which y has", "give all there are")
         return self._given
 
     @property

@@ -69,7 +69,10 @@ class Wanted:
     def names(self, schema: Any) -> list[str]:
         """The features of a table of this schema."""
         special = [self.target, *self.domains, *(n for n in (self.weight, self.id) if n)]
-        given = [] if self.features is None else list(self.features)
+        given = [] if self.features is None else list(column_names(self.features))
+        if self.target in given:
+            found = f"has {self.target!r}, which is to be predicted"
+            raise InputError("features", found, "leave it out")
         for name in [*special, *given]:
             if name not in schema.names:
                 near = difflib.get_close_matches(name, schema.names, 1, cutoff=0.5)
@@ -171,8 +174,9 @@ def _added(visit: Visit, look: Look, names: Sequence[str], log: Log) -> dict[str
                 if known is not new:
                     known.add(new)
     log.add("means, scales and levels", begun)
-    if not total:
-        raise InputError("the table", "has no rows", "give some")
+    rows = [sums.too_many or sum(sums.counts.values()) for sums in total.get("coded", [])]
+    if not any(rows):
+        raise InputError("the table", "has no rows", "give some, or another filter")
     return total
 
 
@@ -203,7 +207,7 @@ def _words(coded: Sequence[LevelSums], schema: Any) -> frozenset[str]:
 
     target, *domains = coded
     for sums in domains:
-        if sums.too_many:
+        if sums.too_many or len(sums.counts) > MOST_DOMAINS:
             found, fix = f"has over {MOST_DOMAINS:,} different values", "group its values first"
             raise InputError(f"column {sums.name!r}", found, fix)
     return frozenset(

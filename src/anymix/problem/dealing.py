@@ -61,8 +61,8 @@ def _inverse(turn: Index) -> NDArray[np.integer[Any]]:
 
     Millions of rows are shuffled here, of which little else is in memory.
     """
-    kind = np.int32 if len(turn) < 2**31 else np.int64
-    order = np.empty(len(turn), dtype=kind)
+    kind: Any = np.int32 if len(turn) < 2**31 else np.int64
+    order: NDArray[np.integer[Any]] = np.empty(len(turn), dtype=kind)
     order[turn] = np.arange(len(turn), dtype=kind)
     return order
 
