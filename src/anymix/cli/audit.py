@@ -150,7 +150,9 @@ def audit_file(
     check_inputs([table], encoding, mixtures)
     shown = not (quiet or as_json or is_printed(report))
     conditions, guarantee = _conditions(fail_if or [], guarantee)
-    how = {"loss": loss, "mixtures": mixtures, "confidence": confidence, "guarantee": guarantee}
+    what = {"target": target, "prediction": said, "losses": losses, "against": against}
+    how: dict[str, Any] = {"loss": loss, "loss_bound": loss_bound, "confidence": confidence}
+    how |= {"mixtures": mixtures, "guarantee": guarantee}
     with steps(shown) as step, in_options(OPTIONS, [table]):
         step(f"reading {table}")
         frame, audits, found = _audited(
@@ -158,12 +160,8 @@ def audit_file(
             {"encoding": encoding, **cells(na, decimal, types)},
             domain,
             find_segments,
-            target=target,
-            prediction=said,
-            losses=losses,
-            against=against,
-            loss_bound=loss_bound,
             classes=None if classes is None else class_names(classes),
+            **what,
             **how,
         )
         model = list(audits.values())[-1]  # the one that is not only compared with
