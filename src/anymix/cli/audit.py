@@ -156,8 +156,9 @@ def audit_file(
     shown = not (quiet or as_json or is_printed(report))
     conditions, guarantee = _conditions(fail_if or [], guarantee)
     what = {"target": target, "prediction": said, "losses": losses, "against": against}
-    how = {"loss": loss, "mixtures": mixtures, "confidence": confidence, "guarantee": guarantee}
-    how |= {"loss_bound": loss_bound, "classes": None if classes is None else class_names(classes)}
+    how: dict[str, Any] = {"loss": loss, "loss_bound": loss_bound, "confidence": confidence}
+    how |= {"mixtures": mixtures, "guarantee": guarantee}
+    how |= {"classes": None if classes is None else class_names(classes)}
     reading = {"encoding": encoding, "memory": memory, **cells(na, decimal, types)}
     with ExitStack() as files:
         with steps(shown) as step, in_options(OPTIONS, [table]):

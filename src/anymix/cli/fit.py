@@ -231,8 +231,14 @@ def fit_file(
     with steps(shown, ADVICE) as step, in_options(OPTIONS, [table, test]):
         options = {**asked, **kind, **rows, **judged}
         found = _fitted(table, test, reading, memory, step, target, domain, **options)
+    _show(found, f"{target} by {', '.join(domain)}", out, report, shown, as_json)
+
+
+def _show(
+    found: Any, title: str, out: Path | None, report: Path | None, shown: bool, as_json: bool
+) -> None:
+    """Write the model and the page, and print what was found."""
     notes = [f"Judged on {found.judged_on}.", *map(_advised, found.notes)]
-    title = f"{target} by {', '.join(domain)}"
     print_result(
         found.comparison,
         files=_written(found, out, report, title, notes),

@@ -229,15 +229,8 @@ def fit_table(
     best, chosen = audits.pop("best robust"), audits.pop("chosen")
     audits["robust"] = best if learned.choice.is_ordinary else chosen
     beside = {name: audits.pop(name) for name in (CONSTANT, WITHOUT) if name in audits}
-    saved = TableModel(
-        features,
-        learned.fit,
-        learned.gamma,
-        table.target,
-        table.domains,
-        tuple(table.merged),
-        learned.choice.robustness,
-    )
+    place = table.target, table.domains, tuple(table.merged), learned.choice.robustness
+    saved = TableModel(features, learned.fit, learned.gamma, *place)
     notes = table.notes + table.closing_notes + ([learned.warning] if learned.warning else [])
     given = robustness is not None
     return TableFit(saved, learned.choice, audits, beside, table.judged_on, notes, given)

@@ -14,13 +14,13 @@ from anymix.tables.columns import level_codes, numbers_of
 
 Array = NDArray[np.float64]
 
-__all__ = ["hints", "kind_of_target"]
+__all__ = ["column_hints", "kind_of_target"]
 
 MANY_ROWS = 50  # with fewer, different numbers in all rows are no wonder
 ROWS_PER_LEVEL = 5  # with fewer, each level may go with one class by chance
 
 
-def hints(frame: Any, names: Sequence[str], rows: Rows) -> list[str]:
+def column_hints(frame: Any, names: Sequence[str], rows: Rows) -> list[str]:
     """What to say of columns to learn from that are identifiers, or tell the target.
 
     Parameters

@@ -20,7 +20,7 @@ from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.tables import splits as ways
 from anymix.tables.columns import OTHER, Features, numbers_of
 from anymix.tables.frames import column, pandas_frame
-from anymix.tables.hints import hints, kind_of_target
+from anymix.tables.hints import column_hints, kind_of_target
 from anymix.tables.labels import (
     coded_column,
     domain_codes,
@@ -111,7 +111,7 @@ class Table:
 
     def _hints(self) -> list[str]:
         """Columns that may not be meant to be learnt from."""
-        return hints(self.frame, self.names, self.rows)
+        return column_hints(self.frame, self.names, self.rows)
 
     def _labels(self) -> Any:
         """A frame that has the target and the domains."""
