@@ -15,7 +15,9 @@ DOCKER = EXAMPLES / "federated_docker"
 
 
 def test_a_run_is_logged_for_tensorboard_round_by_round(tmp_path: Path) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.backend.event_processing import (  # type: ignore[import-untyped]
+        event_accumulator,
+    )
 
     spec = importlib.util.spec_from_file_location(
         "logging_example", EXAMPLES / "federated_logging.py"
@@ -25,7 +27,7 @@ def test_a_run_is_logged_for_tensorboard_round_by_round(tmp_path: Path) -> None:
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     assert example.tensorboard(tmp_path) == example.ROUNDS
-    events = EventAccumulator(str(tmp_path))
+    events = event_accumulator.EventAccumulator(str(tmp_path))
     events.Reload()
     losses = events.Scalars("agnostic_loss")
     assert [event.step for event in losses] == list(range(1, example.ROUNDS + 1))

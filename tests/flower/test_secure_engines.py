@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ MASKED_WAYS = Path(__file__).parent / "masked_ways"
         pytest.param("deployment", marks=pytest.mark.deployment),
     ],
 )
-def test_all_engines_agree(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_engines_agree(engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     there, here = federate(MASKED_WAYS, engine), federate(MASKED_WAYS, "local")
     np.testing.assert_allclose(there["solved"], here["solved"], atol=1e-9)

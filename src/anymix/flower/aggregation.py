@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 from flwr.serverapp import Grid
@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 
 from anymix.errors import finite_number
 
-if TYPE_CHECKING:
-    from anymix.flower.strategy import AgnosticStrategy
-
 Array = NDArray[np.float64]
 Here = NDArray[np.bool_]
+S = TypeVar("S")  # a strategy
 
 __all__ = ["Aggregation", "Contribution", "Sum", "rebalance"]
 
@@ -56,9 +54,7 @@ class Aggregation(Protocol):
         """Whether the sums are those of the rows, without noise, and of all who answer."""
         ...
 
-    def prepare(
-        self, strategy: AgnosticStrategy, grid: Grid, timeout: float
-    ) -> tuple[AgnosticStrategy, Grid]:
+    def prepare(self, strategy: S, grid: Grid, timeout: float) -> tuple[S, Grid]:
         """The strategy and the grid that a run works with: as they are, unless they are wrapped."""
         ...
 
@@ -112,9 +108,7 @@ class Sum:
         fix = "give a number in (0, 1]"
         finite_number("min_share", self.min_share, fix, lambda share: 0 < share <= 1)
 
-    def prepare(
-        self, strategy: AgnosticStrategy, grid: Grid, timeout: float
-    ) -> tuple[AgnosticStrategy, Grid]:
+    def prepare(self, strategy: S, grid: Grid, timeout: float) -> tuple[S, Grid]:
         """Both as they are."""
         return strategy, grid
 

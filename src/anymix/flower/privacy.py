@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from flwr.serverapp import Grid
@@ -26,11 +26,8 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from anymix.errors import finite_number
-from anymix.flower.aggregation import Contribution, Here, Sum
+from anymix.flower.aggregation import Contribution, Here, S, Sum
 from anymix.flower.policy import shortened
-
-if TYPE_CHECKING:
-    from anymix.flower.strategy import AgnosticStrategy
 
 Array = NDArray[np.float64]
 
@@ -83,9 +80,7 @@ class Privacy:
         """z of the two releases of a round taken together."""
         return 1 / math.hypot(1 / self.update_noise, 1 / self.loss_noise)
 
-    def prepare(
-        self, strategy: AgnosticStrategy, grid: Grid, timeout: float
-    ) -> tuple[AgnosticStrategy, Grid]:
+    def prepare(self, strategy: S, grid: Grid, timeout: float) -> tuple[S, Grid]:
         """Both as they are."""
         return strategy, grid
 

@@ -16,17 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
-from anymix.flower.aggregation import Contribution, Here, Sum
-
-if TYPE_CHECKING:
-    from anymix.flower.strategy import AgnosticStrategy
+from anymix.flower.aggregation import Contribution, Here, S, Sum
 
 Array = NDArray[np.float64]
 
@@ -70,9 +67,7 @@ class Robust:
         finite_number("trim", self.trim, "give a number in (0, 1/2)", lambda t: 0 < t < 0.5)
         Sum(self.min_share)  # complains about a wrong one
 
-    def prepare(
-        self, strategy: AgnosticStrategy, grid: Grid, timeout: float
-    ) -> tuple[AgnosticStrategy, Grid]:
+    def prepare(self, strategy: S, grid: Grid, timeout: float) -> tuple[S, Grid]:
         """Both as they are."""
         return strategy, grid
 

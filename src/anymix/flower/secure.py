@@ -14,21 +14,18 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import Any, cast
 
 import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
-from anymix.flower.aggregation import Contribution, Here, Sum
+from anymix.flower.aggregation import Contribution, Here, S, Sum
 from anymix.flower.fixed_point import FixedPoint
 from anymix.flower.policy import Limits, Patience
 from anymix.flower.privacy import Privacy
-
-if TYPE_CHECKING:
-    from anymix.flower.secure_grid import SecureGrid
-    from anymix.flower.strategy import AgnosticStrategy
+from anymix.flower.secure_grid import SecureGrid
 
 Array = NDArray[np.float64]
 
@@ -120,20 +117,18 @@ class Secure:
 
     # -- as an aggregation, of one client that is all clients ------------------------------------
 
-    def prepare(
-        self, strategy: AgnosticStrategy, grid: Grid, timeout: float
-    ) -> tuple[AgnosticStrategy, Grid]:
+    def prepare(self, strategy: S, grid: Grid, timeout: float) -> tuple[S, Grid]:
         """The run as it is on a grid on which all clients are one."""
-        if strategy.clients_per_round is not None:
+        this, inside = cast(Any, strategy), cast(Any, copy.copy(strategy))
+        if this.clients_per_round is not None:
             fix = "ask all of them: the sum over few clients says more about each"
-            raise InputError("clients_per_round", f"is {strategy.clients_per_round}", fix)
-        if self.by_domain and (strategy.local_steps > 1 or strategy.local_epochs):
+            raise InputError("clients_per_round", f"is {this.clients_per_round}", fix)
+        if self.by_domain and (this.local_steps > 1 or this.local_epochs):
             fix = "take one local step, or by_domain=False"
             raise InputError("by_domain", "is True with local steps", fix)
-        inside = copy.copy(strategy)
         inside.limits = Limits(domains=None)
-        inside.patience = replace(strategy.patience, min_clients=1, max_failures=10**9)
-        over = self.over(grid, strategy.patience, strategy.limits, strategy.domains, timeout)
+        inside.patience = replace(this.patience, min_clients=1, max_failures=10**9)
+        over = self.over(grid, this.patience, this.limits, this.domains, timeout)
         return inside, over
 
     def over(
@@ -147,8 +142,6 @@ class Secure:
         solving: bool = False,
     ) -> SecureGrid:
         """A grid on which all clients are one, whose answers are their sums."""
-        from anymix.flower.secure_grid import SecureGrid
-
         if limits.rows is not None:
             fix = "leave it out: nobody sees how many rows a client has"
             raise InputError("rows", f"is {limits.rows}", fix)

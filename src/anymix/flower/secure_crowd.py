@@ -6,12 +6,13 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
+from anymix.flower.fixed_point import FixedPoint
 from anymix.flower.members import Members, MissingClientsError
 from anymix.flower.policy import Patience
 from anymix.flower.results import Record
@@ -20,17 +21,46 @@ from anymix.flower.secure_sum import AbsentError, MaskedSum, public_keys
 from anymix.flower.secure_wire import Call
 from anymix.flower.wire import EVALUATE, MOMENTS, WHO, Arrays, Settings
 
-if TYPE_CHECKING:
-    from anymix.flower.secure import Secure
-
 Array = NDArray[np.float64]
 
-__all__ = ["Crowd"]
+__all__ = ["Crowd", "Terms"]
 
 log = logging.getLogger("anymix.flower")
 
 LEAST = 3  # clients; of two, each knows the other's part
 ATTEMPTS = 3  # of sums in which masks do not cancel
+
+
+class Terms(Protocol):
+    """How masked sums are made, as `Secure` says it and explains it."""
+
+    @property
+    def by_domain(self) -> bool:
+        """Whether gradients are added up for each domain."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether there is no noise."""
+        ...
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """What each client does to its part."""
+        ...
+
+    @property
+    def min_share(self) -> float:
+        """The part of the clients of each domain that will do."""
+        ...
+
+    def form(self, *, solving: bool) -> FixedPoint:
+        """How numbers travel."""
+        ...
+
+    def needed(self, n_clients: int) -> int:
+        """How many must give their shares."""
+        ...
 
 
 class Crowd:
@@ -40,7 +70,7 @@ class Crowd:
     ----------
     members : Members
         Who is there.
-    secure : Secure
+    secure : Terms
         How sums are made.
     patience : Patience
         What to do about clients that do not answer.
@@ -59,7 +89,7 @@ class Crowd:
     """
 
     def __init__(
-        self, members: Members, secure: Secure, patience: Patience, timeout: float, *, solving: bool
+        self, members: Members, secure: Terms, patience: Patience, timeout: float, *, solving: bool
     ) -> None:
         self.members, self.secure, self.patience = members, secure, patience
         self.timeout, self.solving, self.form = timeout, solving, secure.form(solving=solving)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from flwr.app import Message
@@ -22,7 +22,7 @@ from anymix.flower.policy import Limits, Patience
 from anymix.flower.post import exchange
 from anymix.flower.results import Record
 from anymix.flower.roster import Roster
-from anymix.flower.secure_crowd import Crowd
+from anymix.flower.secure_crowd import Crowd, Terms
 from anymix.flower.wire import (
     EVALUATE,
     FIRST,
@@ -39,9 +39,6 @@ from anymix.flower.wire import (
 )
 from anymix.problem.part_sums import POWER
 
-if TYPE_CHECKING:
-    from anymix.flower.secure import Secure
-
 Array = NDArray[np.float64]
 
 __all__ = ["SecureGrid", "cost"]
@@ -57,7 +54,7 @@ class SecureGrid(Grid):
     ----------
     grid : flwr.serverapp.Grid
         Where the clients are, each of them `secured`.
-    secure : Secure
+    secure : Terms
         How sums are made.
     patience : Patience
         What to do about clients that do not answer.
@@ -81,7 +78,7 @@ class SecureGrid(Grid):
     def __init__(
         self,
         grid: Grid,
-        secure: Secure,
+        secure: Terms,
         patience: Patience,
         limits: Limits,
         domains: Sequence[str] | None,
