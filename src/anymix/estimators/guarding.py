@@ -41,6 +41,7 @@ __all__ = ["RULES", "HeldOut", "NothingGained", "mean_error"]
 RULES = ("guard", "min", "1se")
 FEWEST_ROWS = 10  # of a domain: fewer do not tell enough to change the model for all others
 WORTH = 0.01  # a change of the ordinary model's worst loss that is worth a change of the model
+BELOW_ONE = float(ndtr(1.0))  # how often a normal error is at most one standard error
 LAST_FIFTH = 0.2  # of the gain, which may be left for the sake of the others
 
 
@@ -285,7 +286,7 @@ class _Errors:
         if not 0 < error < np.inf:
             return error
         freedom = 1 / float(np.sum((parts / error) ** 4)) - 1
-        return error * float(stdtrit(freedom, ndtr(1.0))) if freedom > 0.01 else np.inf
+        return error * float(stdtrit(freedom, BELOW_ONE)) if freedom > 0.01 else np.inf
 
     def _parts(self, values: Array, mixture: Array) -> Array:
         """e_i, what each row adds to the error, (n,)."""
