@@ -13,6 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from anymix.tables import fit_table
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 QUICK = ["constant", "ordinary", "ordinary, with domain", "balanced", "anymix"]
 
@@ -249,3 +251,15 @@ def test_every_table_can_be_had(usefulness: Any) -> None:
         assert np.isfinite(rows.X_test).all()
         # A column that nearly is the target would be a leak.
         assert np.abs(np.corrcoef(rows.X.T, rows.y)[-1, :-1]).max() < 0.97
+
+
+@pytest.mark.slow
+def test_on_the_titanic_there_is_nothing_to_gain_and_this_is_said_first(usefulness: Any) -> None:
+    """Version 0.1 saved a model there that was a coin, without a word."""
+    table = usefulness.load("titanic-class")
+    frame = table.features.assign(survived=table.y, passengers=table.domains)
+    found = fit_table(frame, "survived", ["passengers"], task="classify")
+    assert found.choice.is_ordinary
+    assert found.verdict.startswith("Nothing to gain for the worst domain")
+    floor = found.beside["a constant guess"].domain_losses
+    assert np.all(found.audits["ordinary"].domain_losses < floor)

@@ -11,8 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import anymix as ax
 from anymix.auditing.audits import audit
 from anymix.estimators.guarding import HeldOut
-from anymix.estimators.ordinary import GAMMAS
-from anymix.estimators.searching import ROBUST_GAMMAS, search
+from anymix.estimators.searching import search
 from anymix.problem.losses import CrossEntropy
 from anymix.problem.rows import Rows
 from anymix.tables.columns import Features
@@ -99,7 +98,7 @@ def test_gamma_is_chosen_for_the_worst_mixture() -> None:
     frame = frame.assign(d=np.arange(n) % 2, y=np.where(frame["x0"] + noise > 0, "a", "b"))
     strong = fit_table(frame, "y", ["d"])
     weak = fit_table(frame, "y", ["d"], gamma=1e-5)
-    assert strong.gamma in {*GAMMAS, *ROBUST_GAMMAS}
+    assert strong.gamma > 0.01  # sixty columns of noise
     assert strong.audits["robust"].agnostic_loss < weak.audits["robust"].agnostic_loss
 
 
@@ -331,7 +330,7 @@ def test_the_domain_can_be_a_feature(kind: str) -> None:
     assert {"region"} < set(found.model.columns)
     said = found.model.predict_proba(frame)
     swapped = frame.assign(region=frame["region"].map({"north": "south", "south": "north"}))
-    assert not np.allclose(said, found.model.predict_proba(swapped), atol=1e-5)
+    assert not np.allclose(said, found.model.predict_proba(swapped), rtol=0, atol=1e-8)
     unknown = found.model.predict_proba(frame.assign(region="elsewhere"))
     shared = found.model.fit.model.predict_proba(found.model.features.transform(frame))
     np.testing.assert_array_equal(unknown, shared)

@@ -42,6 +42,7 @@ __all__ = ["RULES", "HeldOut", "Judged", "NothingGained", "in_doubt", "mean_erro
 RULES = ("guard", "min", "1se")
 FEWEST_ROWS = 10  # of a domain: fewer do not tell enough to change the model for all others
 WORTH = 0.01  # a change of the ordinary model's worst loss that is worth a change of the model
+BELOW_ONE = float(ndtr(1.0))  # how often a normal error is at most one standard error
 LAST_FIFTH = 0.2  # of the gain, which may be left for the sake of the others
 
 
@@ -349,7 +350,7 @@ def in_doubt(square: float, fourth: float) -> float:
     if not 0 < fourth < np.inf:  # no error, or numbers too small or large for a fourth power
         return error
     freedom = square * square / fourth - 1
-    return error * float(stdtrit(freedom, float(ndtr(1.0)))) if freedom > 0.01 else np.inf
+    return error * float(stdtrit(freedom, BELOW_ONE)) if freedom > 0.01 else np.inf
 
 
 class _Errors:
