@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["dealt", "together", "workers_in_turn"]
+__all__ = ["dealt", "places", "together", "workers_in_turn"]
 
 TRIES = 3  # Dask may move a task again, for reasons of its own
 
@@ -87,15 +87,24 @@ def places(parts: Sequence[Any]) -> list[tuple[str, ...]]:
     return [tuple(who.get(some[0].key, ())) if len(some) == 1 else () for some in futures]
 
 
-def together(parts: Sequence[Any]) -> list[list[int]]:
+def together(there: Sequence[Sequence[str]], threads: Sequence[str]) -> list[list[int]]:
     """The numbers of parts that are on the same worker, a list for each of its threads.
 
-    A part that is nowhere yet is alone.
+    Parameters
+    ----------
+    there : sequence of sequence of str
+        The workers that have each part. One that is nowhere yet is alone.
+    threads : sequence of str
+        The workers, each as often as it has threads.
+
+    Examples
+    --------
+    >>> together([["a"], ["b"], ["a", "b"], [], ["b"], ["b"]], ["a", "b", "b"])
+    [[0, 2], [1, 5], [3], [4]]
     """
-    threads = workers_in_turn()
     groups: dict[Any, list[int]] = defaultdict(list)
     seen: dict[str, int] = defaultdict(int)
-    for number, held in enumerate(places(parts)):
+    for number, held in enumerate(there):
         if not held:
             groups[number].append(number)
             continue

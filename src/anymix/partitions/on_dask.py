@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from anymix.errors import InputError
 from anymix.partitions.clusters import problem_of_arrays, problem_of_tables
-from anymix.partitions.dealing_out import dealt, together, workers_in_turn
+from anymix.partitions.dealing_out import dealt, places, together, workers_in_turn
 from anymix.partitions.streamed import Streamed
 from anymix.partitions.table_recipes import Wanted, column_names
 from anymix.problem.losses import CrossEntropy, Loss
@@ -147,7 +147,8 @@ class Dask:
         import dask
 
         shared = dask.delayed(work, pure=False)
-        groups = together(parts) if workers_in_turn() else [[i] for i in range(len(parts))]
+        turns = workers_in_turn()
+        groups = together(places(parts), turns) if turns else [[i] for i in range(len(parts))]
         found = dask.compute(*(_called(shared, [parts[i] for i in g], g) for g in groups))
         results = [result for group in found for result in group]
         numbers = [i for group in groups for i in group]
