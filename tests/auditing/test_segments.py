@@ -85,7 +85,7 @@ def test_segments_are_measured_by_welch_on_rows_that_their_search_has_not_seen()
         crossed[fold == k] = first_group(X, losses, fold != k)[fold == k]
     ways, found = set(), weak_segments(X, losses)
     for segment in found:
-        tried = [("folds", crossed, ~crossed, [0.025])]
+        tried = [("folds", crossed, ~crossed, [0.00625])]
         for h in (0, 1):
             there = half != h
             tails = [0.0125 / 2**s for s in range(1, 6)]

@@ -8,9 +8,11 @@ its search has not seen, in two ways:
     folds    the group that looks worst, found five times on four fifths of the rows, each time
              measured on the last fifth: more rows for both, where the five searches agree
 
-Each end of the intervals holds for all groups at once with probability 1 − δ: the folds may use up
-δ/2, each half δ/4, of which the group that looked worst gets ½, the next ¼, and so on. So a group
-whose interval lies above 0 is a false alarm in at most δ of all audits.
+Each end of the intervals holds for all groups at once with probability 1 − δ: each half may use up
+δ/4, of which the group that looked worst gets ½, the next ¼, and so on. The folds are measured at
+δ/8 though δ/2 is left for them: what is searched in one fold is measured in another, so that their
+errors go together a little. So a group whose interval lies above 0 is a false alarm in at most δ of
+all audits.
 """
 
 from __future__ import annotations
@@ -149,7 +151,7 @@ def weak_segments(
     search = _Search(columns, loss, max_depth, share, generator("random_state", random_state))
     found = [
         *_by_halves(search, (1 - level) / 4, max_segments),
-        *_by_folds(search, (1 - level) / 2),
+        *_by_folds(search, (1 - level) / 8),
     ]
     found.sort(key=lambda segment: -segment.excess.low)
     return _different(found)[:max_segments]
