@@ -58,7 +58,12 @@ def tensorboard(folder: Path) -> int:
     from torch.utils.tensorboard import SummaryWriter
 
     with SummaryWriter(str(folder)) as writer:
-        return train(lambda t, values: [writer.add_scalar(k, v, t) for k, v in values.items()])  # type: ignore[func-returns-value,no-untyped-call]
+
+        def log(t: int, values: dict[str, float]) -> None:
+            for name, value in values.items():
+                writer.add_scalar(name, value, t)
+
+        return train(log)
 
 
 def mlflow(folder: Path) -> int:

@@ -151,12 +151,12 @@ def geometric_median(g: Array, weights: Array, iterations: int = 200) -> Array:
     >>> geometric_median(g, np.ones(4)).round(2).tolist()
     [0.0, 1.0]
     """
-    x = np.median(g, axis=0)
+    x: Array = np.median(g, axis=0)
     scale = float(np.median(np.linalg.norm(g - x, axis=1)))
     for _ in range(iterations if scale > 0 else 0):  # 0: most of them are the same
         away = np.maximum(np.linalg.norm(g - x, axis=1), 1e-12 * scale)
         pull = weights / away
-        new = (pull / pull.sum()) @ g
+        new: Array = (pull / pull.sum()) @ g
         if np.linalg.norm(new - x) <= 1e-10 * scale:
             return new
         x = new

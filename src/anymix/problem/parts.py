@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
+from anymix.problem.about_parts import About, charged
 from anymix.problem.duals import Dual
 from anymix.problem.evaluation import MOST_DENSE
 from anymix.problem.floors import UNIT, absorbed, floor, rounding_of
@@ -35,34 +35,6 @@ Ask = Callable[[Sequence[Question]], Sequence[Sums]]
 __all__ = ["About", "Ask", "Look", "Parts"]
 
 KEPT = 4  # answers that are kept, besides the first
-
-
-@dataclass(frozen=True, eq=False)
-class About:
-    """What the solver must know about the rows before it asks about any w.
-
-    Parameters
-    ----------
-    penalized : ndarray of bool, shape (D,)
-        Which entries of w the regulariser sees.
-    n_scores : int
-        1, or K for K ≥ 3 classes.
-    room : float
-        `Loss.room`, 0 for a loss without curvature.
-    n_rows : int
-        Rows of all parts.
-    reach : ndarray of shape (D,)
-        At least max |x_ij| of the column that each entry of w multiplies.
-    loss_scale : float
-        The unit of gaps, as in LinearDomains.
-    """
-
-    penalized: NDArray[np.bool_]
-    n_scores: int
-    room: float
-    n_rows: int
-    reach: Array
-    loss_scale: float
 
 
 class Parts:
@@ -282,17 +254,7 @@ class Parts:
                 total[name][place if name in BY_DOMAIN else ...] += value
             if "error" in total:  # and what adding them up here may lose
                 total["error"] += 2 * UNIT * np.abs(sums.get("slope", 0.0))
-        return self._charged(total) if self.grain else total
-
-    def _charged(self, total: Sums) -> Sums:
-        """The sums, moved by the grain to where they prove less; losses are never too small."""
-        worse = {"losses": 1.0, "conjugate": 1.0, "error": 1.0, "bend": 1.0}
-        for name, sign in worse.items():
-            if name in total:
-                total[name] = total[name] + sign * self.grain
-        if "give" in total:
-            total["give"] = total["give"] - self._n_free * self.grain * np.eye(self._n_free)
-        return total
+        return charged(total, self.grain, self._n_free) if self.grain else total
 
     def doubt(self, mixture: Array) -> float:
         """What the grain may do to an entry of the loss or the gradient of a mixture."""
