@@ -98,6 +98,7 @@ def test_gamma_is_chosen_for_the_worst_mixture() -> None:
     frame = frame.assign(d=np.arange(n) % 2, y=np.where(frame["x0"] + noise > 0, "a", "b"))
     strong = fit_table(frame, "y", ["d"])
     weak = fit_table(frame, "y", ["d"], gamma=1e-5)
+    assert strong.gamma is not None
     assert strong.gamma > 0.01  # sixty columns of noise
     assert strong.audits["robust"].agnostic_loss < weak.audits["robust"].agnostic_loss
 

@@ -147,7 +147,7 @@ def _near(best: int, n: int) -> slice:
     return slice(max(best - NEAR, 0), min(best + NEAR + 1, n))
 
 
-def least_between(gammas: Sequence[float], losses: Array) -> float:
+def least_between(gammas: ArrayLike, losses: Array) -> float:
     """Where the parabola in log γ through the three best losses is least, to three digits.
 
     With slopes s₁ to the left and s₂ to the right of the best point it lies between the middles of
@@ -155,7 +155,7 @@ def least_between(gammas: Sequence[float], losses: Array) -> float:
 
     Parameters
     ----------
-    gammas : sequence of float
+    gammas : array-like of shape (C,)
         Values of γ > 0, falling or rising.
     losses : ndarray of shape (C,)
         The loss of each.
@@ -170,14 +170,14 @@ def least_between(gammas: Sequence[float], losses: Array) -> float:
     >>> least_between(gammas, (np.log(gammas) - np.log(0.05)) ** 2)
     0.05
     """
-    best = int(np.argmin(losses))
-    if not 0 < best < len(gammas) - 1:
-        return float(gammas[best])
-    x, y = np.log(gammas[best - 1 : best + 2]), losses[best - 1 : best + 2]
+    tried, best = np.asarray(gammas, dtype=np.float64), int(np.argmin(losses))
+    if not 0 < best < len(tried) - 1:
+        return float(tried[best])
+    x, y = np.log(tried[best - 1 : best + 2]), losses[best - 1 : best + 2]
     slopes = np.diff(y) / np.diff(x)
     bend = (slopes[1] - slopes[0]) / (x[2] - x[0])
     if not bend > 0:
-        return float(gammas[best])
+        return float(tried[best])
     return float(f"{np.exp((x[0] + x[1]) / 2 - slopes[0] / (2 * bend)):.3g}")
 
 
