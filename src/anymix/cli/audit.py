@@ -149,10 +149,9 @@ def audit_file(
     _check_columns(target, said := prediction or [], losses, classes, against)
     check_inputs([table], encoding, mixtures)
     shown = not (quiet or as_json or is_printed(report))
-    conditions, guarantee = _conditions(fail_if or [], guarantee)
-    what = {"target": target, "prediction": said, "losses": losses, "against": against}
-    how: dict[str, Any] = {"loss": loss, "loss_bound": loss_bound, "confidence": confidence}
-    how |= {"mixtures": mixtures, "guarantee": guarantee}
+    conditions, promised = _conditions(fail_if or [], guarantee)
+    what = {"target": target, "losses": losses, "against": against}
+    how = {"loss": loss, "loss_bound": loss_bound, "guarantee": promised, "mixtures": mixtures}
     with steps(shown) as step, in_options(OPTIONS, [table]):
         step(f"reading {table}")
         frame, audits, found = _audited(
@@ -161,19 +160,18 @@ def audit_file(
             domain,
             find_segments,
             classes=None if classes is None else class_names(classes),
-            **what,
-            **how,
+            confidence=confidence,
+            prediction=said,
+            **(what | how),
         )
         model = list(audits.values())[-1]  # the one that is not only compared with
         failures = [words for asked in conditions if (words := asked.failure(model))]
         notes, more = _notes(frame, target, said, classes, domain), dict[str, Any]()
         if find_segments:
             step("searching for segments")
-            named = [target, *said, losses, against]
-            more["segments"], words = segments_of(frame, model, domain, named)
+            more["segments"], words = segments_of(frame, model, domain, [*what.values(), *said])
             notes += words
-    _show(found, audits, report, f"Audit of {table.name}", notes, more, shown, as_json)
-    _end(failures)
+    _show(found, audits, report, f"Audit of {table.name}", notes, more, shown, as_json, failures)
 
 
 def _notes(
@@ -198,13 +196,15 @@ def _show(
     more: dict[str, Any],
     shown: bool,
     as_json: bool,
+    failures: list[str],
 ) -> None:
-    """Write the page, if one is asked for, and print the rest."""
+    """Write the page, if one is asked for, and print the rest; fail if a condition was met."""
     files: dict[str, str | None] = {}
     if report is not None:
         files["report"] = write_report(report, audits, title, None, notes)
     options: dict[str, Any] = {"files": files, "notes": notes, "training": {}, "more": more}
     print_result(found, shown=shown, as_json=as_json, **options)
+    _end(failures)
 
 
 def _end(failures: list[str]) -> None:
