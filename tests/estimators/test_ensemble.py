@@ -78,7 +78,7 @@ class InTwoDomains(ax.AgnosticEnsemble):
     ) -> Self:
         n = len(np.asarray(y)) if y is not None else 2
         with warnings.catch_warnings(action="ignore", category=NothingGained):
-            return super().fit(X, y, np.arange(n) % 2, sample_weight)
+            return super().fit(X, y, domains=np.arange(n) % 2, sample_weight=sample_weight)
 
 
 FEW: dict[str, Any] = {"cv": 2, "n_steps": 1, "robustness": (1.0,)}

@@ -208,7 +208,9 @@ def test_a_domain_of_one_class_or_few_rows_has_no_own_model() -> None:
 def test_domains_are_routed_through_a_pipeline() -> None:
     (X, y, k), _, _ = clinics(1)
     with sklearn.config_context(enable_metadata_routing=True):
-        alone = PersonalizedCV(LogisticRegression()).fit(StandardScaler().fit_transform(X), y, k)
+        alone = PersonalizedCV(LogisticRegression()).fit(
+            StandardScaler().fit_transform(X), y, domains=k
+        )
         routed = make_pipeline(StandardScaler(), PersonalizedCV(LogisticRegression()))
         routed.fit(X, y, domains=k)
         np.testing.assert_array_equal(routed[-1].alpha_, alone.alpha_)

@@ -226,10 +226,10 @@ def fit_file(
     kind = {"use_domain": use_domain and use_domain.value, "task": task.value, "drop": drop or ()}
     rows = {"min_rows": min_rows, "drop_missing_domain": drop_missing_domain, "group": group}
     judged = {"folds": folds, "holdout": holdout, "n_jobs": jobs}
-    judged["class_weight"] = class_weights(class_weight)
+    weights = {"class_weight": class_weights(class_weight)}
     reading = {"encoding": encoding, **cells(na, decimal, types)}
     with steps(shown, ADVICE) as step, in_options(OPTIONS, [table, test]):
-        options = {**asked, **kind, **rows, **judged}
+        options = {**asked, **kind, **rows, **judged, **weights}
         found = _fitted(table, test, reading, memory, step, target, domain, **options)
     _show(found, f"{target} by {', '.join(domain)}", out, report, shown, as_json)
 

@@ -74,7 +74,7 @@ def plan(
         said = f"all rows, in {folds} parts, each predicted by models that had not seen it"
         if groups is None:
             return Plan(order, list(deal(np.arange(n), folds)), said)
-        return Plan(np.arange(n), deal_groups(rows, groups, folds), said + WHOLE)
+        return Plan(np.arange(n), list(deal_groups(rows, groups, folds)), said + WHOLE)
     if groups is None:
         fit, held = hold_out(order, holdout or 0.25)
     else:
