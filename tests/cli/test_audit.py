@@ -22,7 +22,7 @@ def test_audit_prints_what_the_library_finds(people: Path, model: Path, tmp_path
     page = tmp_path / "audit.html"
     result = json.loads(run(*words, "--json", "--report", page))
     assert result["domains"] == found.to_dict()["domains"]
-    assert result["files"] == {"report": str(page)}
+    assert result["files"] == {"report": str(page), "numbers": str(page.with_suffix(".json"))}
     assert page.stat().st_size > 10_000
 
 

@@ -1,12 +1,14 @@
 """`anymix audit`: a table of predictions in; how bad its model can get, and a page, out."""
 
 import csv
+import json
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from anymix.cli.files import check_inputs, check_outputs
+from anymix.cli.files import check_inputs, check_outputs, is_stream, write_output
 from anymix.cli.options import (
     TABLE_NAMES,
     Encoding,
@@ -36,6 +38,8 @@ OPTIONS: Names = TABLE_NAMES | {
     "loss": ("--loss", ANOTHER_LOSS),
     "loss_bound": ("--loss-bound", None),
     "losses": ("--losses", None),
+    "metrics": ("--metric", None),
+    "weight": ("--weight", None),
     "prediction": ("--prediction", None),
     "sensitive_features": ("--domain", None),
     "y_true": ("--target", None),
@@ -44,7 +48,12 @@ OPTIONS: Names = TABLE_NAMES | {
 Domain = Annotated[
     list[str], typer.Option("--domain", "-d", help="Column of the domains; several: combinations.")
 ]
-Target = Annotated[str | None, typer.Option("--target", "-t", help="Column of what was true.")]
+Target = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target", "-t", help="Column of what was true; several: one --prediction for each."
+    ),
+]
 Prediction = Annotated[
     list[str] | None,
     typer.Option(
@@ -64,8 +73,17 @@ Classes = Annotated[
 ]
 Losses = Annotated[str | None, typer.Option(help="Column of each row's loss, instead of the two.")]
 Against = Annotated[
-    str | None, typer.Option(help="Prediction (or loss) column of another model to compare.")
+    list[str] | None,
+    typer.Option(help="Prediction (or loss) column of another model to compare; also several."),
 ]
+Metric = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Measure also: rates (selection, true and false positives), or a scorer of "
+        "scikit-learn such as f1 or r2; also several."
+    ),
+]
+Weight = Annotated[str | None, typer.Option(help="Column of what each row counts.")]
 Loss = Annotated[
     str | None, typer.Option(help="zero_one, log, squared or absolute.", show_default="by kind")
 ]
@@ -94,6 +112,8 @@ def audit_file(
     classes: Classes = None,
     losses: Losses = None,
     against: Against = None,
+    metric: Metric = None,
+    weight: Weight = None,
     loss: Loss = None,
     mixtures: Mixtures = "simplex",
     confidence: Confidence = 0.95,
@@ -114,14 +134,17 @@ def audit_file(
 
     - anymix audit preds.csv -t y -p p_no -p p_yes -d sex -d race --report audit.html
 
+    - anymix audit preds.csv -t y -p p -d region --metric rates --metric f1 --weight w
+
     - anymix audit preds.csv -t y -p p -d region --find-segments
 
     - anymix audit preds.csv --losses nll --against old -d language --mixtures cvar:0.3 --json
 
     - anymix audit preds.csv -t y -p label -d sex --fail-if 'guaranteed worst accuracy < 0.7'
     """
-    check_outputs({"--report": report}, [table, Path(mixtures)])
-    _check_columns(target, said := prediction or [], losses, classes, against)
+    numbers = None if report is None or is_stream(report) else report.with_suffix(".json")
+    check_outputs({"--report": report, "the JSON beside it": numbers}, [table, Path(mixtures)])
+    _check_columns(true := target or [], said := prediction or [], losses, classes, against or [])
     check_inputs([table], encoding, mixtures)
     shown = not (quiet or as_json)
     conditions, guarantee = _conditions(fail_if or [], guarantee)
@@ -133,10 +156,12 @@ def audit_file(
             encoding,
             domain,
             find_segments,
-            target=target,
+            target=true,
             prediction=said,
             losses=losses,
-            against=against,
+            against=against or [],
+            metrics=metric,
+            weight=weight,
             loss_bound=loss_bound,
             classes=None if classes is None else class_names(classes),
             **how,
@@ -146,9 +171,9 @@ def audit_file(
         notes, more = list[str](), dict[str, Any]()
         if find_segments:
             step("searching for segments")
-            named = [target, *said, losses, against]
+            named = [*true, *said, losses, *(against or []), weight]
             more["segments"], notes = segments_of(frame, model, domain, named)
-    _show(found, audits, report, f"Audit of {table.name}", notes, more, shown, as_json)
+    _show(found, audits, report, numbers, f"Audit of {table.name}", notes, more, shown, as_json)
     _end(failures)
 
 
@@ -156,16 +181,21 @@ def _show(
     found: Any,
     audits: dict[str, Any],
     report: Path | None,
+    numbers: Path | None,
     title: str,
     notes: list[str],
     more: dict[str, Any],
     shown: bool,
     as_json: bool,
 ) -> None:
-    """Write the page, if one is asked for, and print the rest."""
+    """Write the page and the JSON beside it, if one is asked for, and print the rest."""
     files: dict[str, str | None] = {}
     if report is not None:
         files["report"] = write_report(report, audits, title, None, notes)
+    if numbers is not None:
+        text = json.dumps(found.to_dict() | more | {"notes": notes}, indent=2, allow_nan=False)
+        write_output(numbers, lambda part: part.write_text(text + "\n", encoding="utf-8"))
+        files["numbers"] = str(numbers)
     options: dict[str, Any] = {"files": files, "notes": notes, "training": {}, "more": more}
     print_result(found, shown=shown, as_json=as_json, **options)
 
@@ -196,8 +226,9 @@ def _audited(
     from anymix.auditing import compare
     from anymix.tables import audit_frame, read_table
 
-    one = (options[name] for name in ("target", "losses", "against"))
-    named = [*options["prediction"], *(column for column in one if column)]
+    one = (options[name] for name in ("losses", "weight"))
+    several = (options[name] for name in ("target", "prediction", "against"))
+    named = [*chain(*several), *(column for column in one if column)]
     only = None if whole else [*named, *domain]  # not all columns need fit into memory
     frame = read_table(table, encoding=encoding, keep=named, text=domain, only=only)
     audits = audit_frame(frame, domain, **options)
@@ -208,18 +239,21 @@ def _audited(
 
 
 def _check_columns(
-    target: str | None,
+    target: list[str],
     said: list[str],
     losses: str | None,
     classes: str | None,
-    against: str | None,
+    against: list[str],
 ) -> None:
     """Either what was true and what was predicted, or losses; and another model than this one."""
     if not (target and said) if losses is None else (target or said or classes):
         fix = "give --target and --prediction (with --classes), or else --losses alone"
         raise InputError("", "it is not clear what to audit", fix)
-    if against is not None and [against] in (said, [losses]):
-        found = f"is {against!r}, which is to be compared with it"
+    if len(target) > 1 and len(said) != len(target):
+        found = f"names {len(said)} columns, but there are {len(target)} of --target"
+        raise InputError("--prediction", found, "give one for each, in the same order")
+    if against and against in (said, [losses]):
+        found = f"is {', '.join(against)!r}, which is to be compared with it"
         raise InputError("--against", found, "name the column of another model")
 
 

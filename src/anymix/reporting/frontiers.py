@@ -145,8 +145,8 @@ class Front:
         if o is None:
             return f"{taken}."
         return (
-            f"{taken}: beside the ordinary one it loses {_change(judged.worst[i], judged.worst[o])}"
-            f" on the worst mixture and {_change(judged.pooled[i], judged.pooled[o])} on all rows "
+            f"{taken}: beside the ordinary one its {self.title} is "
+            f"{_change(judged.worst[i], judged.worst[o])} on the worst mixture and {_change(judged.pooled[i], judged.pooled[o])} on all rows "
             f"({judged.rows})."
         )
 

@@ -22,16 +22,18 @@ def audit_frame(
     frame: Any,
     domains: Sequence[str],
     *,
-    target: str | None = None,
+    target: str | Sequence[str] | None = None,
     prediction: Sequence[str] = (),
     losses: str | None = None,
-    against: str | None = None,
+    against: str | Sequence[str] | None = None,
     loss: str | None = None,
     mixtures: Mixtures = "simplex",
     confidence: float = 0.95,
     classes: Sequence[str] | None = None,
     loss_bound: float | None = None,
     guarantee: float | None = None,
+    metrics: Any = None,
+    weight: str | None = None,
 ) -> dict[str, Audit]:
     """Audits of a table's predictions (or losses), by the names of their columns.
 
@@ -41,14 +43,14 @@ def audit_frame(
         The table.
     domains : sequence of str
         The columns whose values, or their combinations, are the domains.
-    target : str or None
-        The column of what is true.
+    target : str, sequence of str or None
+        The column of what is true; of several, each has its own column of predictions.
     prediction : sequence of str
         The column of labels, values or probabilities, or one of probabilities for each class.
     losses : str or None
         The column of each row's loss, instead of target and prediction.
-    against : str or None
-        Another model's column; its audit comes first, as the one to compare with.
+    against : str, sequence of str or None
+        Another model's column, or columns; its audit comes first, as the one to compare with.
     loss : str or None
         The name of the loss, as `audit` takes it.
     mixtures : str, MixtureSet, function or None
@@ -62,6 +64,10 @@ def audit_frame(
         What no loss is above, as `audit` takes it.
     guarantee : float or None
         δ of what is guaranteed for every mixture, as `audit` takes it.
+    metrics : str, sequence of str, mapping or None
+        What else to measure, as `audit` takes it.
+    weight : str or None
+        The column of what each row counts.
 
     Returns
     -------
@@ -87,8 +93,9 @@ def audit_frame(
     (names, codes), _ = combined(list(coded.values()), list(coded))
     Λ = target_mixtures(mixtures, None, np.bincount(codes).astype(np.float64), names.tolist())
     labels = {name: levels[places] for name, (levels, places) in coded.items()}
-    y = None if target is None or losses is not None else _entries(frame, [target])
-    models = {"against": [against]} if against is not None else {}
+    targets, others = _listed(target), _listed(against)
+    y = None if not targets or losses is not None else _entries(frame, targets)
+    models = {"against": others} if others else {}
     models |= {"losses": [losses]} if losses is not None else {"prediction": list(prediction)}
     said = {argument: _entries(frame, columns) for argument, columns in models.items()}
     if any(_is_text(v) for v in (y, *said.values())):  # 1 and 2 beside 3a are labels too
@@ -101,20 +108,42 @@ def audit_frame(
         "loss_bound": loss_bound,
         "guarantee": guarantee,
         "classes": None if classes is None or y is None else _typed_classes(classes, y),
+        "metrics": metrics,
+        "sample_weight": None if weight is None else _entries(frame, [weight]),
     }
+    if len(targets) > 1:
+        y, said = _by_name(y, targets), {k: _by_name(v, targets) for k, v in said.items()}
     return {
         ", ".join(columns): _audited(argument, y, said[argument], options)
         for argument, columns in models.items()
     }
 
 
-def _audited(argument: str, y: Any, entries: NDArray[Any], options: dict[str, Any]) -> Audit:
+def _listed(names: str | Sequence[str] | None) -> list[str]:
+    return [] if names is None else [names] if isinstance(names, str) else list(names)
+
+
+def _by_name(values: Any, targets: list[str]) -> Any:
+    """Columns by the names of the targets, in their order; what does not fit stays as it is."""
+    fits = values.ndim == 2 and values.shape[1] == len(targets)
+    return dict(zip(targets, map(_own_type, values.T), strict=True)) if fits else values
+
+
+def _own_type(column: NDArray[Any]) -> NDArray[Any]:
+    """A column by itself: whole numbers beside fractions are whole again."""
+    if column.dtype.kind == "f" and np.all(column == np.floor(column)):
+        return column.astype(np.int64)
+    return np.array(column.tolist())
+
+
+def _audited(argument: str, y: Any, entries: Any, options: dict[str, Any]) -> Audit:
     """The audit of one model; what it refuses is said of the arguments of `audit_frame`."""
     names = {
         "y_true": "target",
         "y_pred": argument,
         "losses": argument,
         "sensitive_features": "domains",
+        "sample_weight": "weight",
     }
     try:
         return audit(y, entries, **options)
