@@ -134,7 +134,7 @@ def test_weighted_intervals_cover() -> None:
 
 def test_paired_differences_of_any_metric() -> None:
     other = np.clip(Q + RNG.normal(0, 0.1, N), 0.01, 0.99)
-    asked = {"metrics": ["true_positive_rate", "f1"]}
+    asked: dict[str, Any] = {"metrics": ["true_positive_rate", "f1"]}
     pair = compare(audit(Y, Q, D, **asked), audit(Y, other, D, **asked))
     for name in ("loss", "accuracy", "true_positive_rate", "f1"):
         values, ends, _, pooled = pair.difference_of(name)
@@ -159,7 +159,7 @@ def test_the_difference_of_rmse_covers_the_truth() -> None:
         y = rng.normal(size=120)
         shared = rng.normal(size=120)
         said = [y + shared + s * rng.normal(size=120) for s in (0.5, 1.5)]
-        pair = compare(*(audit(y, z) for z in said))
+        pair = compare(audit(y, said[0]), audit(y, said[1]))
         value, low, high = pair.told_difference
         assert value == pytest.approx(np.diff([sk.root_mean_squared_error(y, z) for z in said])[0])
         missed += not low <= np.sqrt(1 + 1.5**2) - np.sqrt(1 + 0.5**2) <= high
@@ -184,7 +184,8 @@ def test_several_columns_of_labels() -> None:
         assert found.metric_intervals[f"accuracy of {column}"] == pytest.approx(
             alone.metric_intervals["accuracy"]
         )
-    arrays = audit(*(np.column_stack(list(x.values())) for x in (truth, said)), D)
+    tables = [np.column_stack(list(x.values())) for x in (truth, said)]
+    arrays = audit(tables[0], tables[1], D)
     assert arrays.domain_losses == pytest.approx(found.domain_losses)
     chances = audit(truth, {"ill": Q, "old": np.full(N, 0.4)}, D)
     both = [audit(truth[c], q, D).domain_losses for c, q in (("ill", Q), ("old", np.full(N, 0.4)))]

@@ -41,6 +41,7 @@ OPTIONS: Names = TABLE_NAMES | {
     "metrics": ("--metric", None),
     "weight": ("--weight", None),
     "prediction": ("--prediction", None),
+    "sample_weight": ("--weight", None),
     "sensitive_features": ("--domain", None),
     "y_true": ("--target", None),
 }
@@ -48,7 +49,8 @@ OPTIONS: Names = TABLE_NAMES | {
 Domain = Annotated[
     list[str], typer.Option("--domain", "-d", help="Column of the domains; several: combinations.")
 ]
-Target = Annotated[
+Target = Annotated[str | None, typer.Option("--target", "-t", help="Column of what was true.")]
+Targets = Annotated[
     list[str] | None,
     typer.Option(
         "--target", "-t", help="Column of what was true; several: one --prediction for each."
@@ -107,7 +109,7 @@ FailIf = Annotated[
 def audit_file(
     table: File,
     domain: Domain,
-    target: Target = None,
+    target: Targets = None,
     prediction: Prediction = None,
     classes: Classes = None,
     losses: Losses = None,
@@ -144,12 +146,13 @@ def audit_file(
     """
     numbers = None if report is None or is_stream(report) else report.with_suffix(".json")
     check_outputs({"--report": report, "the JSON beside it": numbers}, [table, Path(mixtures)])
-    _check_columns(true := target or [], said := prediction or [], losses, classes, against or [])
+    true, said, others = target or [], prediction or [], against or []
+    _check_columns(true, said, losses, classes, others)
     check_inputs([table], encoding, mixtures)
-    shown = not (quiet or as_json)
     conditions, guarantee = _conditions(fail_if or [], guarantee)
     how = {"loss": loss, "mixtures": mixtures, "confidence": confidence, "guarantee": guarantee}
-    with steps(shown) as step, in_options(OPTIONS, [table]):
+    how |= {"metrics": metric, "weight": weight, "loss_bound": loss_bound}
+    with steps(shown := not (quiet or as_json)) as step, in_options(OPTIONS, [table]):
         step(f"reading {table}")
         frame, audits, found = _audited(
             table,
@@ -159,22 +162,24 @@ def audit_file(
             target=true,
             prediction=said,
             losses=losses,
-            against=against or [],
-            metrics=metric,
-            weight=weight,
-            loss_bound=loss_bound,
+            against=others,
             classes=None if classes is None else class_names(classes),
             **how,
         )
         model = list(audits.values())[-1]  # the one that is not only compared with
         failures = [words for asked in conditions if (words := asked.failure(model))]
-        notes, more = list[str](), dict[str, Any]()
-        if find_segments:
-            step("searching for segments")
-            named = [*true, *said, losses, *(against or []), weight]
-            more["segments"], notes = segments_of(frame, model, domain, named)
+        named = [*true, *said, losses, *others, weight]
+        more, notes = _segments(step, frame, model, domain, named) if find_segments else ({}, [])
     _show(found, audits, report, numbers, f"Audit of {table.name}", notes, more, shown, as_json)
     _end(failures)
+
+
+def _segments(
+    step: Any, frame: Any, model: Any, domain: list[str], named: list[str | None]
+) -> tuple[dict[str, Any], list[str]]:
+    step("searching for segments")
+    found, notes = segments_of(frame, model, domain, named)
+    return {"segments": found}, notes
 
 
 def _show(

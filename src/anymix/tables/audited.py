@@ -82,18 +82,13 @@ def audit_frame(
     >>> {name: audit.agnostic_loss for name, audit in found.items()}
     {'old': 1.0, 'new': 1.0}
     """
-    if (losses is None) == (target is None or not prediction):
-        raise InputError(
-            "target, prediction and losses",
-            "do not fit",
-            "give a target and a prediction, or else losses",
-        )
+    targets, others = _listed(target), _listed(against)
+    _check_asked(targets, prediction, losses)
     frame = pandas_frame(frame)
     coded = {name: coded_column(frame, name) for name in domains}
     (names, codes), _ = combined(list(coded.values()), list(coded))
     Λ = target_mixtures(mixtures, None, np.bincount(codes).astype(np.float64), names.tolist())
     labels = {name: levels[places] for name, (levels, places) in coded.items()}
-    targets, others = _listed(target), _listed(against)
     y = None if not targets or losses is not None else _entries(frame, targets)
     models = {"against": others} if others else {}
     models |= {"losses": [losses]} if losses is not None else {"prediction": list(prediction)}
@@ -117,6 +112,15 @@ def audit_frame(
         ", ".join(columns): _audited(argument, y, said[argument], options)
         for argument, columns in models.items()
     }
+
+
+def _check_asked(targets: list[str], prediction: Sequence[str], losses: str | None) -> None:
+    if (losses is None) == (not targets or not prediction):
+        raise InputError(
+            "target, prediction and losses",
+            "do not fit",
+            "give a target and a prediction, or else losses",
+        )
 
 
 def _listed(names: str | Sequence[str] | None) -> list[str]:
