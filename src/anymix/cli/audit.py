@@ -151,7 +151,7 @@ def audit_file(
     check_inputs([table], encoding, mixtures)
     conditions, guarantee = _conditions(fail_if or [], guarantee)
     how: dict[str, Any] = {"loss": loss, "mixtures": mixtures, "confidence": confidence}
-    how |= dict(metrics=metric, weight=weight, loss_bound=loss_bound, guarantee=guarantee)
+    how |= {"metrics": metric, "weight": weight, "loss_bound": loss_bound, "guarantee": guarantee}
     with steps(shown := not (quiet or as_json)) as step, in_options(OPTIONS, [table]):
         step(f"reading {table}")
         frame, audits, found = _audited(
