@@ -130,6 +130,9 @@ def test_weighted_intervals_cover() -> None:
         low, high = audit(None, losses, sample_weight=w).pooled_interval
         missed += not low <= (0.2**2 + 0.2 * 3 + 3**2) / 3 / 1.6 <= high  # E w² / E w
     assert 4 <= missed <= 20
+    near = 5 + 0.01 * rng.normal(size=80)  # whatever the weights, the mean is about 5
+    low, high = audit(None, near, sample_weight=w).pooled_interval
+    assert high - low < 0.02
 
 
 def test_paired_differences_of_any_metric() -> None:

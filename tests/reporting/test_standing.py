@@ -41,7 +41,7 @@ def test_what_two_models_say_by_themselves(new: tuple[int, int], said: str) -> N
 
 
 def test_a_constant_guess_can_be_the_verdict() -> None:
-    shown = models(old=(40, 80), new=(70, 95))
+    shown = models(old=(40, 80), new=(50, 110))
     guess = {"a constant guess": audit(Y, np.ones(400, int), D)}
     assert verdict_of(shown, guess).startswith("New is worse for everybody")
     poor = models(old=(40, 80), new=(100, 98))
