@@ -22,7 +22,7 @@ def test_audit_prints_what_the_library_finds(people: Path, model: Path, tmp_path
     page = tmp_path / "audit.html"
     result = json.loads(run(*words, "--json", "--report", page))
     assert result["domains"] == found.to_dict()["domains"]
-    assert result["files"] == {"report": str(page)}
+    assert result["files"] == {"report": str(page), "numbers": str(page.with_suffix(".json"))}
     assert page.stat().st_size > 10_000
 
 
@@ -155,3 +155,43 @@ def test_labels_that_happen_to_be_digits_are_labels(tmp_path: Path) -> None:
     table.write_text("y,p,d\n1,1,a\n2,1,a\n3a,2,b\n1,1,b\n")
     found = json.loads(run("audit", table, "-t", "y", "-p", "p", "-d", "d", "--json"))
     assert [domain["loss"] for domain in found["domains"]] == [0.5, 0.5]
+
+
+def test_audit_measures_weighs_and_leaves_a_json_beside_the_page(tmp_path: Path) -> None:
+    r = np.random.default_rng(2)
+    frame = pd.DataFrame({"y": r.integers(0, 2, 90), "g": r.choice(["a", "b"], 90)})
+    frame = frame.assign(z=1 - frame["y"], p=r.integers(0, 2, 90), q=r.integers(0, 2, 90))
+    frame["w"] = r.integers(1, 5, 90)
+    frame.to_csv(tmp_path / "preds.csv", index=False)
+    words = ("audit", tmp_path / "preds.csv", "-t", "y", "-p", "p", "-d", "g", "--weight", "w")
+    page = tmp_path / "audit.html"
+    result = json.loads(run(*words, "--metric", "rates", "--json", "--report", page))
+    wanted = audit(frame["y"], frame["p"], frame["g"], metrics="rates", sample_weight=frame["w"])
+    assert result["domains"] == wanted.to_dict()["domains"]
+    assert result["disparities"] == wanted.to_dict()["disparities"]
+    beside = json.loads(page.with_suffix(".json").read_text())
+    assert beside["domains"] == result["domains"]
+    assert "demographic parity difference" in page.read_text()
+    two = ("audit", tmp_path / "preds.csv", "-t", "y", "-t", "z", "-p", "p", "-p", "q", "-d", "g")
+    found = json.loads(run(*two, "--against", "q", "--against", "p", "--json"))
+    columns = {"y": frame["y"], "z": frame["z"]}
+    said = audit(columns, {"y": frame["p"], "z": frame["q"]}, frame["g"])
+    assert found["audits"]["p, q"]["domains"] == said.to_dict()["domains"]
+    assert found["price"] == pytest.approx(
+        said.pooled_loss - audit(columns, {"y": frame["q"], "z": frame["p"]}).pooled_loss
+    )
+
+
+def test_audit_refuses_what_does_not_fit_the_targets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "preds.csv").write_text("y,z,p,g,w\n1,0,1,a,1\n0,1,1,b,-1\n1,1,0,a,2\n")
+    table = tmp_path / "preds.csv"
+    for words, message in (
+        ("-t y -t z -p p", "error: --prediction names 1 columns, but there are 2 of --target"),
+        ("-t y -p p --weight w", "error: --weight has -1"),
+        ("-t y -p p --metric f7", "error: --metric has 'f7', which nobody knows"),
+    ):
+        code, error = fail(monkeypatch, capsys, "audit", table, "-d", "g", *words.split())
+        assert code == 1
+        assert error.startswith(message)

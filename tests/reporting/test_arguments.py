@@ -99,7 +99,6 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     ("made", "file", "missing", "message"),
     [
         (report, "a.html", "jinja2", "the report needs jinja2; pip install 'anymix"),
-        (report, "a.html", "jinja2", "the report needs jinja2; pip install 'anymix"),
         (picture, "a.png", "matplotlib", "a picture needs matplotlib; pip install 'anymix"),
     ],
 )

@@ -23,6 +23,7 @@ import anymix as ax
 from anymix import datasets
 from anymix.auditing import Audit, audit
 from anymix.reporting import report
+from anymix.reporting.words import number
 from anymix.solvers.frontier import FrontierLosses
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -53,20 +54,21 @@ def opened(browser: Any) -> Iterator[Open]:
 
     The content-security policy is off, or it would stop requests before they are seen.
     """
-    context = browser.new_context(bypass_csp=True)
+    context = browser.new_context(bypass_csp=True, has_touch=True)
     context.set_default_timeout(120_000)  # the machine may be busy
     complaints: list[str] = []
     requests: list[str] = []
 
-    def open_page(path: Path, width: int = 1200, height: int = 900) -> Any:
+    def open_page(path: Path, width: int = 1200, height: int = 900, scheme: str = "light") -> Any:
         page = context.new_page()
+        page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": height})
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(dialog.message))
         page.on("request", lambda request: requests.append(request.url))
         page.goto(path.as_uri())
-        page.wait_for_function("charts.every((c) => c.querySelector('.main-svg'))")
+        page.wait_for_function("charts.length && charts.every((c) => c.host.querySelector('svg'))")
         return page
 
     yield open_page
@@ -142,12 +144,13 @@ def assert_shows(page: Any, audits: dict[str, Audit], mixture: Array) -> None:
     """The page is at the mixture and says Σ λ_k L_k of every model, to its four digits."""
     assert np.allclose(page.evaluate("mixture"), mixture, rtol=0, atol=1e-12)
     losses = [mixture @ a.domain_losses for a in audits.values()]
-    assert np.allclose(shown(page), losses, rtol=6e-4)
+    assert np.allclose(shown(page), losses, rtol=0, atol=5.1e-5)
     lower = list(audits)[int(np.argmin(losses))]
-    assert f"At this mixture {lower} has the lower loss" in page.locator("#verdict").inner_text()
+    said = page.locator("#verdict").inner_text()
+    assert f"At this mixture {lower} has the lower log loss" in said
     accuracy = [100 * mixture @ a.metrics["accuracy"] for a in audits.values()]
     words = page.locator(".card").all_inner_texts()
-    found = [re.search(r"accuracy here ([\d.]+)%", text) for text in words]
+    found = [re.search(r"accuracy ([\d.]+)%", text) for text in words]
     assert np.allclose([float(f[1]) for f in found if f], accuracy, atol=0.0501)
 
 
@@ -166,7 +169,7 @@ def use_presets(page: Any, audits: dict[str, Audit]) -> None:
     for name, found in audits.items():
         page.get_by_role("button", name=f"Worst for {name}", exact=True).click()
         assert_shows(page, audits, found.worst_mixture)
-        assert np.isclose(shown(page)[list(audits).index(name)], found.agnostic_loss, rtol=6e-4)
+        assert np.isclose(shown(page)[list(audits).index(name)], found.agnostic_loss, atol=5.1e-5)
         assert page.locator("#outside").is_hidden()
         assert shown(page) != before
     page.get_by_role("button", name="All equal").click()
@@ -197,24 +200,64 @@ def use_a_slider_by_keyboard(page: Any, audits: dict[str, Audit]) -> None:
         assert slider.get_attribute("aria-valuetext") == f"{100 * t:.1f}%"
 
 
+def ends_of(page: Any) -> dict[str, float]:
+    """Where the line of mixtures starts and ends on the screen: between its first and last tick."""
+    page.locator("#map").scroll_into_view_if_needed()
+    lines = page.locator("#map .gridline").evaluate_all(
+        "(all) => all.map((e) => e.getBoundingClientRect().toJSON())"
+    )
+    upright = [box for box in lines if box["width"] < 2]
+    return {"left": upright[0]["left"], "right": upright[-1]["left"], "y": upright[0]["top"] + 90}
+
+
 def test_drag_along_the_line(tmp_path: Path, opened: Open) -> None:
     path, audits = two(tmp_path)
     for width in (1200, 390):
         page = opened(path, width)
-        page.locator("#map").scroll_into_view_if_needed()
-        box = page.locator("#map .nsewdrag").bounding_box()  # the plotting area, by Plotly itself
-        page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 0.5 * box["height"])
+        at = ends_of(page)
+
+        def x(share: float, at: dict[str, float] = at) -> float:
+            return at["left"] + share * (at["right"] - at["left"])
+
+        page.mouse.move(x(0.9), at["y"])
         page.mouse.down()
-        page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 0.4 * box["height"])
+        page.mouse.move(x(0.25), at["y"] - 20)
         t = page.evaluate("mixture[1]")
         assert t == pytest.approx(0.25, abs=0.01)
         assert_shows(page, audits, np.array([1 - t, t]))
         page.mouse.up()
-        page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.4 * box["height"])
+        page.mouse.move(x(0.6), at["y"])
         assert page.evaluate("mixture[1]") == t
-        drawn = page.evaluate("$('#map').data[$('#map').data.length - 1]")
-        assert np.allclose(drawn["x"], t)
-        assert np.allclose(drawn["y"], [[1 - t, t] @ a.domain_losses for a in audits.values()])
+        you = page.locator("#map .you").bounding_box()
+        assert you["x"] + you["width"] / 2 == pytest.approx(x(t), abs=2)
+
+
+def test_a_finger_moves_the_mixture_sideways_and_the_page_up_and_down(
+    tmp_path: Path, opened: Open
+) -> None:
+    """The browser scrolls by a vertical swipe and then cancels the pointer: nothing has moved."""
+    for made in (two, three):
+        page = opened(made(tmp_path)[0], 390, 740)
+        page.locator("#map").scroll_into_view_if_needed()
+        box = page.locator("#map svg").bounding_box()
+        kinds = page.locator("#map, #map svg, .slider input").evaluate_all(
+            "(all) => all.map((e) => getComputedStyle(e).touchAction)"
+        )
+        assert set(kinds) == {"pan-y"}
+        before = page.evaluate("mixture")
+        touch = """([kind, x, y]) => {
+          const target = kind === "pointerdown" ? document.querySelector("#map") : window;
+          const more = { clientX: x, clientY: y, pointerType: "touch", bubbles: true };
+          target.dispatchEvent(new PointerEvent(kind, more));
+        }"""
+        x, y = box["x"] + 0.5 * box["width"], box["y"] + 0.5 * box["height"]
+        page.evaluate(touch, ["pointerdown", x, y])
+        page.evaluate(touch, ["pointercancel", x, y])
+        assert page.evaluate("mixture") == before
+        page.evaluate(touch, ["pointerdown", x, y])
+        page.evaluate(touch, ["pointermove", x + 30, y])
+        page.evaluate(touch, ["pointerup", x + 30, y])
+        assert page.evaluate("mixture") != before
 
 
 def test_the_triangle_by_pointer_and_keys(tmp_path: Path, opened: Open) -> None:
@@ -222,10 +265,7 @@ def test_the_triangle_by_pointer_and_keys(tmp_path: Path, opened: Open) -> None:
     for width in (1200, 390):
         page = opened(path, width)
         page.locator("#map").scroll_into_view_if_needed()
-        marks = page.locator("#map .scatterlayer .trace .points path")  # sample, λ*, worst, you
-        star = marks.nth(1).bounding_box()
-        at = star["x"] + star["width"] / 2, star["y"] + star["height"] / 2
-        page.mouse.click(*at)
+        page.mouse.click(*middle(page.locator("#map .star")))
         lam = np.array(page.evaluate("mixture"))
         assert np.allclose(lam, [0.5, 0.3, 0.2], atol=0.02)
         assert_shows(page, audits, lam)
@@ -242,10 +282,7 @@ def test_the_triangle_by_pointer_and_keys(tmp_path: Path, opened: Open) -> None:
 def test_the_triangle_is_coloured_by_the_best_model(tmp_path: Path, opened: Open) -> None:
     path, audits = three(tmp_path)
     page = opened(path)
-    parts = page.evaluate(
-        "models.map((m) => models.reduce((part, o) =>"
-        " clip(part, m.losses.map((l, k) => l - o.losses[k])), CORNERS))"
-    )
+    parts = page.evaluate("bestWhere()")
     assert min(map(len, parts)) >= 3  # each is best somewhere
     rng = np.random.default_rng(0)
     for part, mine in zip(parts, audits.values(), strict=True):
@@ -287,8 +324,9 @@ def test_outside_is_outside_the_set(mixtures: Any, tmp_path: Path, opened: Open)
 def test_two_hundred_domains_are_shown_and_found(tmp_path: Path, opened: Open) -> None:
     path, audits = two_hundred(tmp_path)
     page = opened(path)
-    assert_bars(page, audits, 24)
-    page.get_by_role("button", name="Show all 200 domains").click()
+    assert_bars(page, audits, 10)
+    page.locator("#all-bars").click()
+    assert page.locator("#all-bars").inner_text() == "Show the 10 domains of highest loss"
     assert_bars(page, audits, 200)
     names = [str(name) for name in audits["plain"].domain_names]
     assert page.locator(".slider").count() == 12
@@ -311,15 +349,59 @@ def test_two_hundred_domains_are_shown_and_found(tmp_path: Path, opened: Open) -
 
 
 def assert_bars(page: Any, audits: dict[str, Audit], n: int) -> None:
-    """The n domains of highest loss, with intervals."""
+    """The n domains of highest loss: lengths of bars and ends of intervals are in proportion."""
     highest = np.max([a.domain_losses for a in audits.values()], axis=0)
     order = np.argsort(-highest, kind="stable")[:n]
-    bars = page.locator("#bars .chart").first
-    read = bars.evaluate("(c) => c.data.map((t) => [t.x, t.error_x.array, t.error_x.arrayminus])")
-    for (x, up, down), found in zip(read, audits.values(), strict=True):
-        assert np.array_equal(x, found.domain_losses[order])
-        assert np.allclose(np.add(x, up), found.intervals[order, 1])
-        assert np.allclose(np.subtract(x, down), found.intervals[order, 0])
+    chart = page.locator("#bars .chart").first
+    drawn = "(all) => all.map((e) => [e.x, e.width].map((v) => v.baseVal.value))"
+    bars = np.array(chart.locator(".bar").evaluate_all(drawn))  # (2 n, 2)
+    losses = np.column_stack([a.domain_losses[order] for a in audits.values()]).ravel()
+    unit = bars[0, 1] / losses[0]  # pixels for a loss of 1
+    assert np.allclose(bars[:, 1], unit * losses, atol=0.01)
+    ends = np.array(chart.locator(".whisker").evaluate_all(
+        "(all) => all.map((e) => [e.x1, e.x2].map((v) => v.baseVal.value))"
+    ))  # fmt: skip
+    wanted = np.stack([a.intervals[order] for a in audits.values()], axis=1).reshape(-1, 2)
+    limit = 2 * losses.max()  # wider ones end at the border of the picture
+    assert np.allclose(ends, bars[:, :1] + unit * np.minimum(wanted, limit), atol=0.1)
+
+
+def test_many_domains_have_names_and_signs_of_their_own(tmp_path: Path, opened: Open) -> None:
+    """p > 3: every domain is a row by its name, and no sign hides another."""
+    audits = two_models(60)
+    page = opened(report(audits, tmp_path / "report.html"), 800)
+    highest = np.max([a.domain_losses for a in audits.values()], axis=0)
+    order = np.argsort(-highest, kind="stable")
+    for n, button in ((10, None), (60, "#map-all")):
+        if button is not None:
+            page.locator(button).click()
+        names = page.locator("#map .name:not(.bold)").evaluate_all(
+            "(all) => all.map((e) => e.lastChild.textContent)"
+        )
+        assert names[1:n] == [str(audits["plain"].domain_names[k]) for k in order[1:n]]
+        signs = page.locator("#map .sign:not(.total)").evaluate_all(
+            "(all) => all.map((e) => e.getBoundingClientRect().toJSON())"
+        )
+        assert len(signs) == 2 * n
+        mid = np.array([[s["x"] + s["width"] / 2, s["y"] + s["height"] / 2] for s in signs])
+        apart = np.linalg.norm(mid[:, None] - mid[None], axis=2) + 99 * np.eye(len(mid))
+        assert apart.min() > 10  # they are 9 wide
+        width = page.locator("#map svg").bounding_box()["width"]
+        assert np.ptp(mid[:, 0]) > 0.3 * width  # the axis uses its room
+    page.locator("#standing-all").click()
+    assert page.locator("#standing-chart .name:not(.bold)").count() == 60
+
+
+def numbers(nodes: Any, *names: str) -> Array:
+    read = "(all, names) => all.map((e) => names.map((n) => +e.getAttribute(n)))"
+    return np.array(nodes.evaluate_all(read, list(names)))
+
+
+def halo_boxes(chart: Any) -> list[dict[str, float]]:
+    """The names in a picture as they stand there, without their halo."""
+    return list(chart.locator(".halo").evaluate_all(
+        "(all) => all.map((e) => e.getBoundingClientRect().toJSON())"
+    ))  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [1200, 360])
@@ -331,26 +413,33 @@ def test_the_frontier_is_drawn_and_named(width: int, tmp_path: Path, opened: Ope
     path = report(audits, tmp_path / "report.html", frontier=front, verdict=HOSTILE)
     page = opened(path, width)
     chart = page.locator("#frontier .chart")
-    fitted, shown = chart.evaluate("(c) => c.data.slice(0, 2)")
-    assert (shown["x"], shown["y"]) == (held.pooled.tolist(), held.worst.tolist())
-    assert shown["error_x"]["array"] == [0.005] * 5
-    assert shown["error_y"]["array"] == [0.02] * 5
-    assert (fitted["x"], fitted["y"]) == (front.fitted.pooled.tolist(), front.fitted.worst.tolist())
-    assert chart.locator(".scatterlayer .trace").nth(1).locator("path.point").count() == 5
-    square, ring = (chart.locator(".scatterlayer .trace").nth(k) for k in (2, 3))
-    points = chart.locator(".scatterlayer .trace").nth(1).locator("path.point")
-    for mark, place in ((square, 0), (ring, 2)):
-        assert np.allclose(middle(mark.locator("path.point")), middle(points.nth(place)), atol=1)
-    names = chart.locator(".annotation").all_text_contents()
+    shown, fitted = (
+        numbers(chart.locator(f"circle.{name}"), "cx", "cy")
+        for name in ("front-point", "faint-point")
+    )
+    every = np.vstack([shown, fitted])
+    losses = np.vstack([
+        np.column_stack([s.pooled, s.worst]) for s in (held, front.fitted)
+    ])  # fmt: skip
+    for axis, direction in ((0, 1), (1, -1)):  # pixels are a linear function of losses
+        slope, start = np.polyfit(losses[:, axis], every[:, axis], 1)
+        assert np.allclose(every[:, axis], start + slope * losses[:, axis], atol=0.05)
+        assert np.sign(slope) == direction
+    errors = numbers(chart.locator(".error"), "x1", "x2", "y1", "y2")
+    assert len(errors) == 10
+    across = errors[errors[:, 2] == errors[:, 3]]
+    unit = np.polyfit(losses[:, 0], every[:, 0], 1)[0]
+    assert np.allclose(across[:, 1] - across[:, 0], 2 * 0.005 * unit, atol=0.05)
+    points = chart.locator("circle.front-point")
+    for mark, place in ((".mark-ordinary", 0), (".mark-chosen", 2)):
+        assert np.allclose(middle(chart.locator(mark)), middle(points.nth(place)), atol=1)
+    names = chart.locator(".halo").all_text_contents()
     assert [n.replace("\xa0", " ") for n in names] == ["ordinary", "robust, takent = 0.5"]
-    inside = page.locator("#frontier .chart .nsewdrag").bounding_box()
-    for i in range(2):  # the names are in the picture, and do not hide the points
-        box = chart.locator(".annotation .bg").nth(i).bounding_box()
-        assert inside["x"] <= box["x"] <= box["x"] + box["width"] <= inside["x"] + inside["width"]
+    picture = chart.bounding_box()
+    for box in halo_boxes(chart):  # the names are in the picture, and do not hide the points
+        assert picture["x"] <= box["x"] <= box["right"] <= picture["x"] + picture["width"]
         assert not any(covers(box, middle(points.nth(k))) for k in range(5))
-    points.nth(2).scroll_into_view_if_needed()
-    page.mouse.move(*middle(points.nth(2)))
-    hover = chart.locator(".hoverlayer").text_content().replace("\xa0", " ")
+    hover = points.nth(2).locator("title").text_content().replace("\xa0", " ")
     assert "t = 0.5, taken; γ = 0.01" in hover
     assert "all rows 0.3525 ± 0.005" in hover
     assert "worst mixture 0.5532 ± 0.02" in hover
@@ -369,9 +458,10 @@ def test_names_hide_no_point_on_a_phone(chosen: int, tmp_path: Path, opened: Ope
     front = replace(front, held_out=steep)
     page = opened(report(audits, tmp_path / "report.html", frontier=front), 390)
     chart = page.locator("#frontier .chart").first
-    points = chart.locator("path.point")
-    picture = chart.locator(".nsewdrag").bounding_box()
-    boxes = [chart.locator(".annotation .bg").nth(i).bounding_box() for i in range(2)]
+    points = chart.locator("circle.front-point")
+    picture = chart.locator("svg").bounding_box()
+    boxes = halo_boxes(chart)
+    assert len(boxes) == 2
     for box in boxes:
         assert not any(covers(box, middle(points.nth(k))) for k in range(points.count()))
         corners = [
@@ -402,10 +492,10 @@ def test_frontiers_far_from_the_rows_fitted_have_two_pictures(tmp_path: Path, op
         "Losses on rows held out",
         "Losses on rows fitted",
     ]
-    for i in range(2):
-        assert charts.nth(i).locator("path.point").count() == 20 + 2
-        assert charts.nth(i).locator(".errorbar path").count() == 0
-        assert charts.nth(i).locator(".annotation").all_text_contents() == ["ordinary,taken"]
+    for i, name in enumerate(("front-point", "faint-point")):
+        assert charts.nth(i).locator(f"circle.{name}").count() == 20
+        assert charts.nth(i).locator(".error").count() == 0
+        assert charts.nth(i).locator(".halo").all_text_contents() == ["ordinary,taken"]
     assert "too wide to be drawn" in page.locator("#frontier figcaption").first.inner_text()
 
 
@@ -417,6 +507,7 @@ def test_the_verdict_is_read_first(tmp_path: Path, opened: Open) -> None:
         "(all) => all.map((e) => parseFloat(getComputedStyle(e).fontSize))"
     )
     assert sizes[0] > sizes[1]
+    assert page.locator("#standing-chart").bounding_box()["y"] < 900  # on the first screen
     others = page.locator("main p, main td").evaluate_all(
         "(all) => Math.max(...all.map((e) => parseFloat(getComputedStyle(e).fontSize)))"
     )
@@ -427,20 +518,24 @@ def test_the_training_is_drawn(tmp_path: Path, opened: Open) -> None:
     path, _ = two(tmp_path)
     fit = adult()[1]
     page = opened(path)
-    upper, lower = page.evaluate("document.querySelector('#training .chart').data.map((t) => t.y)")
-    assert upper == [r["upper"] for r in fit.history]
-    assert lower[-1] == fit.history[-1]["lower"]
-    assert page.locator("#training .chart").count() == 2  # the values, and λ
-    page.wait_for_function(
-        "[...document.querySelectorAll('#training .chart')].every("
-        "(c) => c.querySelector('svg').getBoundingClientRect().width <= c.clientWidth + 1)",
-        timeout=10_000,
+    charts = page.locator("#training .chart")
+    assert charts.count() == 2  # the values, and λ
+    heights = [numbers(charts.first.locator(f"circle.run-{i}"), "cx", "cy")[:, 1] for i in (0, 1)]
+    drawn = np.concatenate(heights)
+    found = [r[k] for k in ("upper", "lower") for r in fit.history]
+    values = np.array([v for v in found if np.isfinite(v)])
+    slope, start = np.polyfit(values, drawn, 1)
+    assert slope < 0
+    assert np.allclose(drawn, start + slope * values, atol=0.1)
+    widths = page.locator("#training .chart svg").evaluate_all(
+        "(all) => all.map((e) => e.getBoundingClientRect().width - e.parentElement.clientWidth)"
     )
+    assert max(widths) <= 1
     path, _ = twelve(tmp_path)
     page = opened(path)
-    curves = page.evaluate("document.querySelector('#training .chart').data.map((t) => t.y)")
-    assert np.allclose(curves[0], 1 / 12)
-    assert np.allclose(np.sum(curves, axis=0), 1)
+    first = numbers(page.locator("#training .chart circle.run-0"), "cy")
+    assert len(first) == 5
+    assert np.ptp(first) == 0  # 1/12 all the time
 
 
 def test_hostile_names_are_text(tmp_path: Path, opened: Open) -> None:
@@ -450,19 +545,20 @@ def test_hostile_names_are_text(tmp_path: Path, opened: Open) -> None:
     assert page.locator("img").count() == 0
     assert page.locator("h1").inner_text() == HOSTILE
     assert page.locator(".slider label").last.inner_text() == f"share of {HOSTILE}"
-    corner = page.locator("#map .annotation-text").last.text_content()
-    assert corner == HOSTILE[:19] + "…"
+    corner = page.locator("#map .corner").last
+    assert corner.locator("title").count() == 0 or corner.locator("title").text_content() == HOSTILE
+    assert HOSTILE.startswith(corner.evaluate("(e) => e.lastChild.textContent").rstrip("…"))
 
 
 def test_tags_and_entities_in_names_are_text_in_the_charts(tmp_path: Path, opened: Open) -> None:
-    names = ["<b>bold</b>", "<i>a</i> &lt; b", "AT&T <sub>2</sub>"]  # Plotly would read all of it
+    names = ["<b>bold</b>", "<i>a</i> &lt; b", "AT&T <sub>2</sub>"]
     found = audit([1, 0, 1] * 4, [1, 0, 0] * 4, names * 4)
     page = opened(report({"<b>m</b>": found, "&lt;": found}, tmp_path / "report.html"))
-    corners = page.locator("#map .annotation-text").all_text_contents()
-    ticks = page.locator("#bars .chart").first.locator(".ytick text").all_text_contents()
-    legend = page.locator("#bars .chart").first.locator(".legendtext").all_text_contents()
+    corners = page.locator("#map .corner").all_text_contents()
+    ticks = page.locator("#bars .chart").first.locator(".name").all_text_contents()
+    legend = page.locator("#bars-legend li").all_text_contents()
     assert sorted(corners) == sorted(ticks) == sorted(names)
-    assert legend == ["<b>m</b>", "&lt;"]
+    assert [text.strip() for text in legend] == ["<b>m</b>", "&lt;"]
 
 
 CONTRAST = """() => {
@@ -475,13 +571,14 @@ CONTRAST = """() => {
       const c = color(getComputedStyle(e).backgroundColor);
       if (c.length === 3 || c[3] > 0) return c.slice(0, 3);
     }
-    return [255, 255, 255];
+    return null; // the page has a background of its own
   };
   const own = (e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
-  return [...document.querySelectorAll("body *:not(script, style, noscript, [aria-hidden])")]
-    .filter((e) => own(e) && !e.closest("svg") && e.checkVisibility())
+  return [...document.querySelectorAll("body *:not(script, style, noscript)")]
+    .filter((e) => own(e) && e.tagName !== "title" && e.checkVisibility())
     .map((e) => {
-      const [a, b] = [light(color(getComputedStyle(e).color).slice(0, 3)), light(behind(e))];
+      const ink = e.closest("svg") ? getComputedStyle(e).fill : getComputedStyle(e).color;
+      const [a, b] = [light(color(ink).slice(0, 3)), light(behind(e))];
       return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.outerHTML.slice(0, 80)];
     })
     .filter(([contrast]) => contrast < 4.5);
@@ -490,7 +587,12 @@ CONTRAST = """() => {
 
 @pytest.mark.parametrize("made", SIZES)
 def test_accessible_and_readable_on_a_phone(made: Any, tmp_path: Path, opened: Open) -> None:
-    page = opened(made(tmp_path)[0], width=360, height=740)
+    path = made(tmp_path)[0]
+    page = opened(path, width=360, height=740, scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 27)"
+    assert page.evaluate(CONTRAST) == []
+    page = opened(path, width=360, height=740)
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.evaluate(CONTRAST) == []
     nameless = (
@@ -519,7 +621,7 @@ def test_print_has_the_numbers_and_no_controls(tmp_path: Path, opened: Open) -> 
         "(all) => all.every((e) => !e.checkVisibility())"
     )
     assert page.locator("#mixture").is_visible()
-    assert np.isclose(shown(page)[0], audits["plain"].agnostic_loss, rtol=6e-4)
+    assert np.isclose(shown(page)[0], audits["plain"].agnostic_loss, atol=5.1e-5)
     page.wait_for_function("document.documentElement.scrollWidth <= 720")  # charts shrink, too
     assert page.pdf().startswith(b"%PDF")
 
@@ -550,3 +652,140 @@ def test_the_policy_of_the_page_forbids_requests(tmp_path: Path, browser: Any) -
     )
     assert blocked == "connect-src"
     page.close()
+
+
+COLOURS = """() => {
+  const style = getComputedStyle(document.documentElement);
+  const read = (name) => style.getPropertyValue(name).trim();
+  return ["--paper", "--soft", "--model-0", "--model-1", "--model-2", "--model-3", "--model-4",
+    "--edge", "--star"].map(read);
+}"""
+
+
+def luminance(colour: str) -> float:
+    digits = colour.lstrip("#")
+    digits = "".join(2 * c for c in digits) if len(digits) == 3 else digits
+    v = np.array([int(digits[i : i + 2], 16) for i in (0, 2, 4)]) / 255
+    linear = np.where(v <= 0.03928, v / 12.92, ((v + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def contrast(a: str, b: str) -> float:
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_models_differ_by_contrast_and_by_pattern(
+    scheme: str, tmp_path: Path, opened: Open
+) -> None:
+    page = opened(report(two_models(3), tmp_path / "report.html"), scheme=scheme)
+    paper, soft, ordinary, robust, *others = page.evaluate(COLOURS)
+    assert contrast(ordinary, robust) >= 3
+    for colour in (ordinary, robust, *others):
+        assert contrast(colour, paper) >= 3
+    assert contrast(ordinary, soft) >= 3 or scheme == "dark"
+    looks = (
+        page.locator("#bars .chart")
+        .first.locator(".bar")
+        .evaluate_all("(all) => [...new Set(all.map((e) => getComputedStyle(e).fill))]")
+    )
+    assert len(looks) == 2
+    assert all("pattern" in look for look in looks)
+
+
+def test_the_verdict_stays_in_view_while_sliders_move(tmp_path: Path, opened: Open) -> None:
+    path, _ = twelve(tmp_path)
+    page = opened(path, 390, 740)
+    last = page.locator(".slider input").last
+    last.scroll_into_view_if_needed()
+    before = page.locator("#verdict").inner_text()
+    last.focus()
+    page.keyboard.press("End")
+    box = page.locator("#verdict").bounding_box()
+    assert 0 <= box["y"] <= box["y"] + box["height"] <= 740
+    assert page.locator("#verdict").inner_text() != before
+    assert page.locator(".now").bounding_box()["height"] < 740 / 3
+
+
+def test_who_gains_and_who_pays_is_drawn_from_the_paired_differences(
+    tmp_path: Path, opened: Open
+) -> None:
+    audits = two_models(6)
+    page = opened(report(audits, tmp_path / "report.html"))
+    pair = ax.compare(audits["plain"], audits["careful"])
+    highest = np.max([a.domain_losses for a in audits.values()], axis=0)
+    order = np.argsort(-highest, kind="stable")
+    for measure, sense in (("accuracy", 1), ("log loss", -1)):
+        page.locator("#scales").get_by_role("button", name=measure, exact=True).click()
+        found = pair.difference_of("accuracy" if measure == "accuracy" else "loss")
+        intervals = page.locator("#standing-chart line.interval").evaluate_all(
+            "(all) => all.map((e) => [e.x1, e.x2, e.y1, e.y2].map((v) => v.baseVal.value))"
+            ".filter(([, , a, b]) => a === b).map((v) => v.slice(0, 2))"
+        )
+        zero = numbers(page.locator("#standing-chart line.zero"), "x1")[0, 0]
+        wanted = sense * found.intervals[order]
+        wanted.sort(axis=1)
+        drawn = np.array(intervals) - zero
+        inside = np.abs(drawn) < np.abs(drawn).max() - 1  # others end at the border
+        unit = np.median(drawn[inside] / wanted[inside])
+        assert unit > 0
+        assert np.allclose(drawn[inside], unit * wanted[inside], atol=0.1)
+        sure = (found.intervals[:, 0] > 0) | (found.intervals[:, 1] < 0)
+        assert page.locator("#standing-chart .sign").count() == sure.sum()
+        assert page.locator("#standing-chart .unsure").count() == (~sure).sum()
+
+
+def test_regression_is_shown_in_the_unit_of_the_target(tmp_path: Path, opened: Open) -> None:
+    rng = np.random.default_rng(0)
+    d = rng.choice(["a", "b", "c", "d"], 800)
+    y = 1e6 + 2e5 * rng.normal(size=800)
+    audits = {
+        name: audit(y, y + size * rng.normal(size=800) * np.where(d == "a", 2, 1), d)
+        for name, size in (("ordinary", 50_000.0), ("robust", 40_000.0))
+    }
+    page = opened(report(audits, tmp_path / "report.html"))
+    shown_values = [
+        float(t.replace(",", "")) for t in page.locator(".card .loss").all_text_contents()
+    ]
+    wanted = [a.pooled_metrics["rmse"] for a in audits.values()]
+    assert shown_values == pytest.approx(wanted, abs=0.51)
+    text = page.locator("body").inner_text()
+    assert "half squared" not in text
+    assert re.search(r"RMSE \d{2},\d{3}", text)
+    assert not re.search(r"\d{5}", text)  # thousands are apart
+    page.get_by_label("Only one domain").select_option(index=1)
+    worst = [float(t.replace(",", "")) for t in page.locator(".card .loss").all_text_contents()]
+    assert worst == pytest.approx([a.metrics["rmse"][0] for a in audits.values()], abs=0.51)
+    texts = page.locator(".card .more").all_inner_texts()
+    maes = [float(re.search(r"MAE ([\d,]+)", t)[1].replace(",", "")) for t in texts]  # type: ignore[index]
+    assert maes == pytest.approx([a.metrics["mae"][0] for a in audits.values()], abs=0.51)
+
+
+def test_numbers_are_written_as_in_python(tmp_path: Path, opened: Open) -> None:
+    rng = np.random.default_rng(0)
+    values = [0.0, 999.5, 9.99999, 0.00005, 1e15, 999.95, -1234.4]
+    values += (rng.normal(size=300) * 10.0 ** rng.uniform(-7, 12, 300)).tolist()
+    page = opened(report(two_models(2), tmp_path / "report.html"))
+    assert page.evaluate("(all) => all.map(number)", values) == [number(v) for v in values]
+
+
+def test_no_table_is_cut_off_and_no_tick_has_a_neighbour_on_it(
+    tmp_path: Path, opened: Open
+) -> None:
+    for made in (two, twelve):
+        page = opened(made(tmp_path)[0], 390, 740)
+        page.evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true))")
+        overflow = page.locator(".wide").evaluate_all(
+            "(all) => all.map((e) => e.scrollWidth - e.clientWidth)"
+        )
+        assert max(overflow) <= 0
+        clashes = page.locator(".chart svg").evaluate_all(
+            """(all) => all.map((chart) => {
+              const boxes = [...chart.querySelectorAll(".tick")]
+                .map((e) => e.getBoundingClientRect());
+              return boxes.filter((a, i) => boxes.some((b, j) => j < i && a.left < b.right
+                && b.left < a.right && a.top + 3 < b.bottom && b.top + 3 < a.bottom)).length;
+            })"""
+        )
+        assert max(clashes) == 0

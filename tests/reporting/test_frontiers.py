@@ -31,7 +31,7 @@ def plain(text: str | None) -> str:
 
 def table_of(page: Path) -> list[list[str]]:
     """The rows of the frontier's table, as text."""
-    section = page.read_text().split('<section id="frontier"')[1].split("</section>")[0]
+    section = page.read_text().split("The points as a table")[1].split("</details>")[0]
     rows = re.findall(r"<tr[^>]*>(.*?)</tr>", section.split("<tbody>")[1], flags=re.DOTALL)
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in rows]
     return [[plain(re.sub(r"<[^>]*>", " ", cell)).strip() for cell in row] for row in cells]
@@ -72,8 +72,8 @@ def test_a_page_without_a_frontier_has_no_such_section(tmp_path: Path) -> None:
 def test_the_words_say_what_was_taken_and_what_it_costs() -> None:
     found = checked_frontier(a_front(5, chosen=2))
     assert plain(found.finding()) == (
-        "The robust model with t = 0.5 was taken: beside the ordinary one it loses 0.1768 less on "
-        "the worst mixture and 0.03750 more on all rows (rows held out)."
+        "The robust model with t = 0.5 was taken: beside the ordinary one its loss is 0.1768 less "
+        "on the worst mixture and 0.0375 more on all rows (rows held out)."
     )
     assert checked_frontier(a_front(5, chosen=0)).finding() == "The ordinary model was taken."
     assert checked_frontier(a_front(5)).finding() is None
@@ -127,10 +127,10 @@ def test_hovering_tells_t_gamma_and_losses_with_errors() -> None:
     found = checked_frontier(a_front(5, chosen=4, gamma=0.001))
     held, fitted = found.series
     assert plain(found.hover(held)[4]) == (
-        "t = 1, taken; γ = 0.001<br>all rows 0.4650 ± 0.005<br>worst mixture 0.4800 ± 0.02"
+        "t = 1, taken; γ = 0.001\nall rows 0.4650 ± 0.005\nworst mixture 0.4800 ± 0.02"
     )
     assert plain(found.hover(fitted)[0]) == (
-        "t = 0, ordinary; γ = 0.001<br>all rows 0.3000<br>worst mixture 0.7000"
+        "t = 0, ordinary; γ = 0.001\nall rows 0.3000\nworst mixture 0.7000"
     )
 
 

@@ -69,7 +69,10 @@ def test_the_table_has_every_domain_and_the_undefined(tmp_path: Path) -> None:
     assert math.isnan(found.metrics["auc"][0])
     page = report(found, tmp_path / "report.html")
     rows = re.findall(r'<tr><th scope="row">([^<]*)</th><td>', page.read_text())
-    assert rows == ["model", "a", "b"]
+    assert rows == [
+        "model",
+        *["b", "a"] * 4,
+    ]  # the highest loss first, in the table of each measure
     assert data_of(page)["measures"][2]["models"][0]["values"][0] is None
     assert "– – to –" in words_of(page)
 
@@ -81,11 +84,11 @@ def test_an_interval_without_end_is_shown_as_such(tmp_path: Path) -> None:
     assert "−∞ to ∞" in words_of(page)
 
 
-def test_one_file_below_six_megabytes_that_asks_for_nothing(tmp_path: Path) -> None:
+def test_one_small_file_that_asks_for_nothing(tmp_path: Path) -> None:
     page = report(two_models(200), tmp_path / "new" / "report.html")
     assert page == tmp_path / "new" / "report.html"
     assert [f.name for f in page.parent.iterdir()] == ["report.html"]
-    assert page.stat().st_size < 6_000_000
+    assert page.stat().st_size <= 400_000
     start = page.read_text().split('<script type="application/json"')[0]
     assert "default-src 'none'" in start
     assert not re.search(r"<(link|img|iframe|script)\b[^>]*(src|href)=", start)
@@ -96,7 +99,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     page = report(audits, tmp_path / "report.html", title=HOSTILE, notes=[HOSTILE])
     text = page.read_text()
     assert "<img" not in text.split("<script>")[0]
-    assert text.count("</script>") == text.count("<script") == 3
+    assert text.count("</script>") == text.count("<script") == 2
     assert HOSTILE in data_of(page)["domains"]
     assert words_of(page).count(HOSTILE) >= 4
 
@@ -108,22 +111,20 @@ def test_the_verdict_is_the_first_sentence(tmp_path: Path) -> None:
         "Shop",
         HOSTILE,
     ]
-    page = report(two_models(2), tmp_path / "report.html")
-    assert 'class="verdict"' not in page.read_text()
 
 
 def test_models_beside_have_a_line_at_a_glance_and_nothing_else(tmp_path: Path) -> None:
     y, d = [1, 0, 1, 1, 0], ["a", "a", "b", "b", "b"]
     audits = {"ordinary": audit(y, [1, 0, 0, 1, 0], d), "robust": audit(y, [1, 1, 1, 1, 0], d)}
     guess = audit(y, [1, 1, 1, 1, 1], d)
-    page = report(audits, tmp_path / "report.html", beside={"a <constant> guess": guess})
-    glance = words_of(page).split("At a glance")[1].split("Mixture explorer")[0]
-    assert "a <constant> guess" in glance
-    line = glance.split("a <constant> guess")[1]
+    page = report(audits, tmp_path / "report.html", beside={"a <poor> guess": guess})
+    glance = words_of(page).split("At a glance")[1].split("Every domain, with intervals")[0]
+    assert "a <poor> guess" in glance
+    line = glance.split("a <poor> guess")[1]
     assert line.split()[0] == number(guess.pooled_loss) == "0.4000"
     assert f" {number(guess.agnostic_loss)} " in line
     assert "100.0% a" in line
-    assert words_of(page).count("a <constant> guess") == 1
+    assert words_of(page).count("a <poor> guess") == 1
     assert [m["name"] for m in data_of(page)["models"]] == list(audits)
 
 

@@ -51,10 +51,9 @@ def test_a_picture_shows_the_names_and_losses_as_drawn(tmp_path: Path) -> None:
     left, right = axes[:2]
     widths = sorted(patch.get_width() for patch in left.patches)
     assert widths == sorted(np.concatenate([a.domain_losses for a in audits.values()]).tolist())
-    lines = [line for line in right.lines if list(line.get_xdata()) == [0, 1]]
-    assert [list(line.get_ydata()) for line in lines] == [
-        a.domain_losses.tolist() for a in audits.values()
-    ]
+    lines = [line for line in right.lines if len(line.get_xdata()) == 41]
+    ends = np.array([line.get_ydata()[[0, -1]] for line in lines])
+    assert ends.tolist() == [a.domain_losses.tolist() for a in audits.values()]
     file = picture(audits, tmp_path / "losses.svg", title="5 $ < 6 $")
     assert "<svg" in file.read_text()
 

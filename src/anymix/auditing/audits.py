@@ -31,7 +31,7 @@ from anymix.auditing.measures import (
 )
 from anymix.auditing.metrics import asked_measures, disparities
 from anymix.auditing.predictions import Predictions, read_predictions
-from anymix.auditing.resampling import Resampled
+from anymix.auditing.resampling import Resampled, jackknife
 from anymix.auditing.several import columns_of, n_rows, read_columns
 from anymix.auditing.titles import LOSS_TITLES
 from anymix.errors import InputError, finite_number, finite_vector
@@ -129,13 +129,11 @@ def audit(
     """
     confidence, n = level(confidence), _n_predicted(y_pred)
     parts, n_empty_cells = rows_by_domain(domains, sensitive_features, n)
-    w = None if sample_weight is None else _weights(sample_weight, n)
-    parts = _counted(parts, w)
+    parts, w = _weighed(parts, sample_weight, n)
     rows, sizes = list(parts.values()), np.array([len(part) for part in parts.values()])
     target = target_over(mixtures, sizes if w is None else _masses(w, rows))
     pooled = np.unique(np.concatenate(rows))
-    read = _read(y_true, y_pred, loss, classes, pooled, w)
-    read.measures.update(asked_measures(metrics, read, y_true, y_pred, w))
+    read = _read(y_true, y_pred, loss, classes, pooled, w, metrics)
     about = {"n_empty_cells": n_empty_cells, "n_outside": n - len(pooled)}
     how: dict[str, Any] = {
         "confidence": confidence,
@@ -185,7 +183,6 @@ def assembled(
     said, losses, most = _within(read, pooled, loss_bound, w)
     total = losses.of(pooled, confidence)
     domain_losses, intervals = _of_domains(losses, rows, confidence)
-    measured = {name: _of_domains(m, rows, confidence) for name, m in said.measures.items()}
     worst_interval, worst_kind = agnostic_interval(
         losses, rows, target, domain_losses, confidence, disjoint=sizes.sum() == len(pooled)
     )
@@ -198,11 +195,8 @@ def assembled(
         domain_losses=domain_losses,
         intervals=intervals,
         row_losses=tuple(said.row_losses[part] for part in rows),
-        metrics={name: values for name, (values, _) in measured.items()},
-        metric_intervals={name: ends for name, (_, ends) in measured.items()},
         pooled_loss=total.value,
         pooled_interval=total[1:],
-        pooled_metrics={name: m.of(pooled, confidence).value for name, m in said.measures.items()},
         mixtures=target,
         worst_mixture=target.maximize(domain_losses),
         agnostic_interval=worst_interval,
@@ -212,46 +206,72 @@ def assembled(
         n_outside=n_outside,
         loss_bound=most,
         guarantees=_guarantees(said, parts, target, guarantee, most, w),
-        disparities=disparities(said.measures, rows, confidence),
-        row_metrics=_row_metrics(said, rows),
-        row_weights=None if w is None else tuple(w[part] for part in rows),
-        replicates=_replicates(said, rows),
+        **_measured(said, rows, pooled, confidence, w),
     )
 
 
+def _measured(
+    said: Predictions, rows: list[Rows], pooled: Rows, confidence: float, w: Array | None
+) -> dict[str, Any]:
+    """All that an audit says of its metrics, and the weights of their rows."""
+    measures, replicates = said.measures, _replicates(said, rows)
+    measured = {
+        name: _resampled(m, rows, replicates[name], confidence)
+        if isinstance(m, Resampled)
+        else _of_domains(m, rows, confidence)
+        for name, m in measures.items()
+    }
+    return {
+        "metrics": {name: values for name, (values, _) in measured.items()},
+        "metric_intervals": {name: ends for name, (_, ends) in measured.items()},
+        "pooled_metrics": {k: _value(m, pooled, confidence) for k, m in measures.items()},
+        "disparities": disparities(measures, rows, confidence),
+        "row_metrics": _row_metrics(said, rows),
+        "row_weights": None if w is None else tuple(w[part] for part in rows),
+        "replicates": replicates,
+    }
+
+
 def _read(
-    y_true: Any, y_pred: Any, loss: Any, classes: Any, pooled: Rows, w: Array | None
+    y_true: Any,
+    y_pred: Any,
+    loss: Any,
+    classes: Any,
+    pooled: Rows,
+    w: Array | None,
+    metrics: Any,
 ) -> Predictions:
-    """One column of predictions, or several."""
+    """One column of predictions, or several, and all that is to be measured of them."""
     columns = None if y_true is None else columns_of("y_true", y_true)
     if columns is None:
-        return read_predictions(y_true, y_pred, loss, classes, pooled, w)
+        read = read_predictions(y_true, y_pred, loss, classes, pooled, w)
+        read.measures.update(asked_measures(metrics, read, y_true, y_pred, w))
+        return read
     if classes is not None:
         found = "is given, but there are several columns of labels"
         raise InputError("classes", found, "leave it out")
+    if metrics is not None:
+        found = "are asked for, but there are several columns of labels"
+        raise InputError("metrics", found, "audit one column for them")
     return read_columns(columns, y_pred, loss, pooled, w)
 
 
-def _weights(weights: Any, n: int) -> Array:
+def _weighed(parts: dict[Any, Rows], weights: Any, n: int) -> tuple[dict[Any, Rows], Array | None]:
+    """Rows that count at all, and what each counts; every domain must have some."""
+    if weights is None:
+        return parts, None
     w = finite_vector("sample_weight", weights, n)
     if w.min() < 0:
         raise InputError("sample_weight", f"has {w.min():g}", "give numbers ≥ 0")
-    return w
-
-
-def _counted(parts: dict[Any, Rows], w: Array | None) -> dict[Any, Rows]:
-    """Rows that count at all; every domain must have some."""
-    if w is None:
-        return parts
     counted = {name: part[w[part] > 0] for name, part in parts.items()}
     empty = [name for name, part in counted.items() if not len(part)]
     if empty:
         found = f"is 0 for every row of {empty[0]!r}"
         raise InputError("sample_weight", found, "leave that domain out")
-    return counted
+    return counted, w
 
 
-def _masses(w: Array, rows: list[Rows]) -> Array:
+def _masses(w: Array, rows: list[Rows]) -> NDArray[Any]:
     """The domains' sizes by weight, on the scale of rows."""
     masses = np.array([w[part].sum() for part in rows])
     return np.asarray(masses / masses.sum() * sum(map(len, rows)))
@@ -336,3 +356,19 @@ def _of_domains(measure: Measure, parts: list[Rows], confidence: float) -> tuple
     """The number of every domain, (p,), and its interval, (p, 2)."""
     found = np.array(measure.of_each(parts, confidence))
     return found[:, 0], found[:, 1:]
+
+
+def _resampled(
+    measure: Resampled, parts: list[Rows], replicates: Array, confidence: float
+) -> tuple[Array, Array]:
+    """The same for a metric whose replicates are known, (p, 20): it is not asked for them again."""
+    pairs = zip(parts, replicates, strict=True)
+    found = np.array([jackknife(measure.metric(part), r, confidence) for part, r in pairs])
+    return found[:, 0], found[:, 1:]
+
+
+def _value(measure: Measure, rows: Rows, confidence: float) -> float:
+    """The number of these rows alone; an interval would take time."""
+    return (
+        measure.metric(rows) if isinstance(measure, Resampled) else measure.of(rows, confidence)[0]
+    )

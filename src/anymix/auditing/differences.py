@@ -137,19 +137,19 @@ def _of_means(
     least, most = limits
     known = np.concatenate(parts)
     unit = float(np.abs(known[~np.isnan(known)]).sum() / len(known))
-    found = []
+    found: list[Estimate] = []
     for d, w in zip(parts, weights, strict=True):
         counts = ~np.isnan(d)
         x, v = d[counts], None if w is None else w[counts]
         if not len(x):
-            found.append((math.nan, math.nan, math.nan))
+            found.append(Estimate(math.nan, math.nan, math.nan))
         elif guaranteed:
             share = None if v is None else v / v.sum()
-            found.append(tuple(bounded(x, audit.confidence, least, most, share)))
+            found.append(bounded(x, audit.confidence, least, most, share))
         elif v is None:
-            found.append(tuple(mean(x, audit.confidence, least, unit, most)))
+            found.append(mean(x, audit.confidence, least, unit, most))
         else:
-            found.append(tuple(mean(linearised(x, v), audit.confidence, unit=unit)))
+            found.append(mean(linearised(x, v), audit.confidence, unit=unit))
     values = np.array(found)
     kind = "guaranteed" if guaranteed else "approximate"
     return Difference(values[:, 0], values[:, 1:], kind, pooled)

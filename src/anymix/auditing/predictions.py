@@ -265,7 +265,7 @@ def _counted_from_0(names: NDArray[Any], K: int) -> bool:
 def _of_values(
     y_true: Any, y_pred: Any, loss: str, n: int, pooled: Rows, weights: Array | None
 ) -> Predictions:
-    y, said = numbers("y_true", y_true, n), numbers("y_pred", y_pred, n)
+    said, y = numbers("y_pred", y_pred, n), numbers("y_true", y_true, n)
     error = said - y
     if np.abs(error).max() > 1e150:
         found = f"differs from what is true by up to {np.abs(error).max():.0e}, whose square is no"

@@ -1,6 +1,7 @@
 """`anymix audit`: a table of predictions in; how bad its model can get, and a page, out."""
 
 import csv
+import json
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from anymix.cli.audited_tables import Audited, audited_table
-from anymix.cli.files import check_inputs, check_outputs
+from anymix.cli.files import check_inputs, check_outputs, is_stream, write_output
 from anymix.cli.options import (
     TABLE_NAMES,
     Decimal,
@@ -45,7 +46,10 @@ OPTIONS: Names = TABLE_NAMES | {
     "loss_bound": ("--loss-bound", None),
     "losses": ("--losses", None),
     "memory": ("--memory", None),
+    "metrics": ("--metric", None),
+    "weight": ("--weight", None),
     "prediction": ("--prediction", None),
+    "sample_weight": ("--weight", None),
     "sensitive_features": ("--domain", None),
     "y_true": ("--target", None),
 }
@@ -60,6 +64,14 @@ Domain = Annotated[
     ),
 ]
 Target = Annotated[str | None, typer.Option("--target", "-t", help="Column of the true answers.")]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        "-t",
+        help="Column of the true answers; of several, give one --prediction for each.",
+    ),
+]
 Prediction = Annotated[
     list[str] | None,
     typer.Option(
@@ -82,9 +94,20 @@ Losses = Annotated[
     typer.Option(help="Column of each row's loss, instead of --target and --prediction."),
 ]
 Against = Annotated[
-    str | None,
-    typer.Option(help="Column of another model's answers (or losses), to compare the two."),
+    list[str] | None,
+    typer.Option(
+        help="Column of another model's answers (or losses), to compare the two; may be repeated "
+        "as --prediction may."
+    ),
 ]
+Metric = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Measure also: rates (selection, true and false positives), or a scorer of "
+        "scikit-learn such as f1 or r2; also several."
+    ),
+]
+Weight = Annotated[str | None, typer.Option(help="Column of what each row counts.")]
 Loss = Annotated[
     str | None,
     typer.Option(
@@ -115,11 +138,13 @@ FailIf = Annotated[
 def audit_file(
     table: File,
     domain: Domain,
-    target: Target = None,
+    target: Targets = None,
     prediction: Prediction = None,
     classes: Classes = None,
     losses: Losses = None,
     against: Against = None,
+    metric: Metric = None,
+    weight: Weight = None,
     loss: Loss = None,
     mixtures: Mixtures = "simplex",
     confidence: Confidence = 0.95,
@@ -144,20 +169,25 @@ def audit_file(
 
     - anymix audit preds.csv -t y -p p_no -p p_yes -d sex -d race --report audit.html
 
+    - anymix audit preds.csv -t y -p p -d region --metric rates --metric f1 --weight w
+
     - anymix audit preds.csv -t y -p p -d region --find-segments
 
     - anymix audit preds.csv --losses nll --against old -d language --mixtures cvar:0.3 --json
 
     - anymix audit preds.csv -t y -p label -d sex --fail-if 'guaranteed worst accuracy < 0.7'
     """
-    check_outputs({"--report": report}, [table, Path(mixtures)])
-    _check_columns(target, said := prediction or [], losses, classes, against)
+    alone = report is None or is_stream(report) or is_printed(report)
+    numbers = None if alone else report.with_suffix(".json")
+    check_outputs({"--report": report, "the JSON beside it": numbers}, [table, Path(mixtures)])
+    true, said, others = target or [], prediction or [], against or []
+    _check_columns(true, said, losses, classes, others)
     check_inputs([table], encoding, mixtures)
     shown = not (quiet or as_json or is_printed(report))
     conditions, guarantee = _conditions(fail_if or [], guarantee)
-    what = {"target": target, "prediction": said, "losses": losses, "against": against}
+    what = {"target": true, "prediction": said, "losses": losses, "against": others}
     how: dict[str, Any] = {"loss": loss, "loss_bound": loss_bound, "confidence": confidence}
-    how |= {"mixtures": mixtures, "guarantee": guarantee}
+    how |= {"mixtures": mixtures, "guarantee": guarantee, "metrics": metric, "weight": weight}
     how |= {"classes": None if classes is None else class_names(classes)}
     reading = {"encoding": encoding, "memory": memory, **cells(na, decimal, types)}
     with ExitStack() as files:
@@ -165,15 +195,22 @@ def audit_file(
             done = audited_table(table, reading, files, domain, step, find_segments, **what, **how)
             model = list(done.audits.values())[-1]  # the one that is not only compared with
             failures = [words for asked in conditions if (words := asked.failure(model))]
-        _show(done, report, f"Audit of {table.name}", shown, as_json)
+        _show(done, report, numbers, f"Audit of {table.name}", shown, as_json)
     _end(failures)
 
 
-def _show(done: Audited, report: Path | None, title: str, shown: bool, as_json: bool) -> None:
-    """Write the page, if one is asked for, and print the rest."""
+def _show(
+    done: Audited, report: Path | None, numbers: Path | None, title: str, shown: bool, as_json: bool
+) -> None:
+    """Write the page and the JSON beside it, if one is asked for, and print the rest."""
     files: dict[str, str | None] = {}
     if report is not None:
         files["report"] = write_report(report, done.audits, title, None, done.notes)
+    if numbers is not None:
+        found = done.found.to_dict() | done.more | {"notes": done.notes}
+        text = json.dumps(found, indent=2, allow_nan=False)
+        write_output(numbers, lambda part: part.write_text(text + "\n", encoding="utf-8"))
+        files["numbers"] = str(numbers)
     options: dict[str, Any] = {"files": files, "notes": done.notes, "training": {}}
     print_result(done.found, shown=shown, as_json=as_json, more=done.more, **options)
 
@@ -198,18 +235,21 @@ def _conditions(texts: list[str], guarantee: float | None) -> tuple[list[Any], f
 
 
 def _check_columns(
-    target: str | None,
+    target: list[str],
     said: list[str],
     losses: str | None,
     classes: str | None,
-    against: str | None,
+    against: list[str],
 ) -> None:
     """Either what was true and what was predicted, or losses; and another model than this one."""
     if not (target and said) if losses is None else (target or said or classes):
         fix = "give --target and --prediction (with --classes), or else --losses alone"
         raise InputError("", "it is not clear what to audit", fix)
-    if against is not None and [against] in (said, [losses]):
-        found = f"is {against!r}, which is to be compared with it"
+    if len(target) > 1 and len(said) != len(target):
+        found = f"names {len(said)} columns, but there are {len(target)} of --target"
+        raise InputError("--prediction", found, "give one for each, in the same order")
+    if against and against in (said, [losses]):
+        found = f"is {', '.join(against)!r}, which is to be compared with it"
         raise InputError("--against", found, "name the column of another model")
 
 

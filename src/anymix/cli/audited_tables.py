@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,8 +53,9 @@ def audited_table(
     from anymix.tables.spooling import read_or_spool
 
     step(f"reading {table}")
-    one = (options[name] for name in ("target", "losses", "against"))
-    named = [*options["prediction"], *(column for column in one if column)]
+    several = (options[name] for name in ("target", "prediction", "against"))
+    one = (options[name] for name in ("losses", "weight"))
+    named = [*chain(*several), *(column for column in one if column)]
     only = None if find_segments else [*named, *domain]  # not all columns need fit into memory
     memory = reading.pop("memory")
     limit = None if memory is None else bytes_of(memory)
@@ -96,9 +98,9 @@ def _notes(frame: Any, domain: list[str], options: dict[str, Any]) -> list[str]:
     from anymix.tables.reading import odd_notes
 
     notes = odd_notes(frame, set(frame.columns) - set(domain))
-    target, said = options["target"], options["prediction"]
-    if target is not None and len(said) == 1 and options["classes"] is None:
-        notes += class_meant(frame, target, said[0]).notes
+    true, said = options["target"], options["prediction"]
+    if len(true) == len(said) == 1 and options["classes"] is None:
+        notes += class_meant(frame, true[0], said[0]).notes
     return notes
 
 

@@ -144,10 +144,11 @@ class Front:
         taken = f"The robust model with {robustness_in_words(self.robustness[i])} was taken"
         if o is None:
             return f"{taken}."
+        worst = _change(judged.worst[i], judged.worst[o])
+        pooled = _change(judged.pooled[i], judged.pooled[o])
         return (
-            f"{taken}: beside the ordinary one it loses {_change(judged.worst[i], judged.worst[o])}"
-            f" on the worst mixture and {_change(judged.pooled[i], judged.pooled[o])} on all rows "
-            f"({judged.rows})."
+            f"{taken}: beside the ordinary one its {self.title} is {worst} on the worst mixture "
+            f"and {pooled} on all rows ({judged.rows})."
         )
 
     def note(self) -> str:

@@ -145,13 +145,18 @@ def _draw_bars(axes: Axes, shown: Shown) -> None:
     """L_k and its interval for every model, the domains of highest loss first."""
     order = np.argsort(-shown.highest_losses, kind="stable")[:MOST_BARS]
     width = 0.8 / len(shown.audits)
-    reach = 2 * np.abs(shown.highest_losses).max() or 1.0  # a wide interval must not flatten bars
+    reach = (
+        2 * np.abs(shown.in_unit(shown.highest_losses)).max() or 1.0
+    )  # a wide interval must not flatten bars
     for i, (color, _, audit) in enumerate(_colored(shown)):
-        values = audit.domain_losses[order]
-        ends = np.clip(audit.intervals[order], -2 * reach, 2 * reach)
+        values = audit.in_unit(audit.domain_losses)[order]
+        ends = np.clip(audit.in_unit(audit.intervals)[order], -2 * reach, 2 * reach)
         at = np.arange(len(order)) + (i - (len(shown.audits) - 1) / 2) * width
         error = np.abs(ends.T - values)
-        axes.barh(at, values, width, xerr=error, color=color, error_kw={"elinewidth": 0.8})
+        look: dict[str, Any] = {"color": color}
+        if color == COLORS[0]:  # as on the page
+            look = {"color": "white", "edgecolor": color, "hatch": "////"}
+        axes.barh(at, values, width, xerr=error, error_kw={"elinewidth": 0.8}, **look)
     names = [literal(textwrap.shorten(shown.names[k], 28, placeholder="…")) for k in order]
     axes.set_yticks(np.arange(len(order)), names)
     axes.invert_yaxis()
@@ -165,8 +170,11 @@ def _draw_bars(axes: Axes, shown: Shown) -> None:
 def _draw_line(axes: Axes, shown: Shown, star: Array | None) -> None:
     """p = 2: the loss along the share of the second domain; what is outside of Λ is grey."""
     for color, name, audit in _colored(shown):
-        axes.plot([0, 1], audit.domain_losses, color=color, label=name, linewidth=2)
-        at, worst = audit.worst_mixture[1], audit.agnostic_loss
+        t = np.linspace(0, 1, 41)
+        losses = audit.in_unit((1 - t) * audit.domain_losses[0] + t * audit.domain_losses[1])
+        style = "--" if color == COLORS[0] else "-"
+        axes.plot(t, losses, style, color=color, label=name, linewidth=2)
+        at, worst = audit.worst_mixture[1], audit.in_unit(audit.agnostic_loss)
         axes.plot(at, worst, "D", color=color, **EDGED, label=f"worst case of {name}")
     axes.axvline(shown.sample[1], color="#55606b", linestyle=":", label="data as sampled")
     if star is not None:
@@ -207,7 +215,7 @@ def _losses_in_triangle(shown: Shown) -> tuple[Array, Array, Array]:
     """Places x, y (n,) on a grid of mixtures, and the models' losses there, (models, n)."""
     grid = np.array([(i, j, 60 - i - j) for i in range(61) for j in range(61 - i)]) / 60  # (n, 3)
     x, y = (grid @ CORNERS).T
-    return x, y, np.array([grid @ a.domain_losses for a in shown.audits.values()])
+    return x, y, np.array([a.in_unit(grid @ a.domain_losses) for a in shown.audits.values()])
 
 
 def _shade(axes: Axes, shown: Shown) -> None:
@@ -235,9 +243,11 @@ def _draw_range(axes: Axes, shown: Shown, star: Array | None) -> None:
         ]
         level = np.full(shown.p, i)
         label = None if i else "one domain alone"
-        axes.plot(audit.domain_losses, level, "|", color=color, markersize=16, label=label)
+        axes.plot(
+            audit.in_unit(audit.domain_losses), level, "|", color=color, markersize=16, label=label
+        )
         for mark, fill, lam, what in marks:
-            at, label = lam @ audit.domain_losses, None if i else what
+            at, label = audit.in_unit(lam @ audit.domain_losses), None if i else what
             axes.plot(at, i - 0.2, mark, color=fill, **EDGED, label=label)
     axes.set_yticks(range(len(shown.audits)), [literal(name) for name in shown.audits])
     axes.set(ylim=(len(shown.audits) - 0.5, -0.5), xlabel=shown.loss)

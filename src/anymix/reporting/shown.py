@@ -80,6 +80,12 @@ class Shown:
         return len(self.first.domain_names)
 
     @property
+    def word(self) -> int:
+        """The longest word in a name, in letters, at most 18: so wide is the column of names."""
+        names = [*self.names, *self.audits]
+        return min(18, 1 + max(len(word) for name in names for word in name.split() or [""]))
+
+    @property
     def loss(self) -> str:
         """The name of the loss, for people: half squared errors are shown as RMSE."""
         return self.first.unit_title

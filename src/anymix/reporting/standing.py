@@ -298,7 +298,10 @@ def verdict_of(shown: Shown, beside: Mapping[str, Audit]) -> str:
     for name, guess in beside.items():
         better = compare(guess, audits[-1]).difference_intervals[:, 1] < 0
         if "constant" in name and not better.any():
-            return f"{last} is no better than {name} in any domain, as far as these rows can tell."
+            return (
+                f"{last} is no better than {name} in any domain, by its {shown.loss} and as far as "
+                "these rows can tell."
+            )
     if len(names) == 1:
         worst = number(shown.in_unit(shown.first.agnostic_loss))
         pooled = number(shown.in_unit(shown.first.pooled_loss))

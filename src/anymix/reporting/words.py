@@ -96,7 +96,7 @@ def promised(audit: Audit) -> str:
     --------
     >>> from anymix.auditing import audit
     >>> promised(audit([1] * 200, [1] * 200, guarantee=0.05))
-    'at most 0.01487'
+    'at most 0.0149'
     """
     if "loss" not in audit.guarantees:
         return "–"

@@ -64,18 +64,22 @@ def audit_spool(
     spool: Spool,
     domains: Sequence[str],
     *,
-    target: str | None = None,
+    target: str | Sequence[str] | None = None,
     prediction: Sequence[str] = (),
     losses: str | None = None,
-    against: str | None = None,
+    against: str | Sequence[str] | None = None,
     loss: str | None = None,
     mixtures: Mixtures = "simplex",
     confidence: float = 0.95,
     classes: Sequence[str] | None = None,
     loss_bound: float | None = None,
     guarantee: float | None = None,
+    metrics: Any = None,
+    weight: str | None = None,
 ) -> AuditOnDisk:
     """`audit_frame` of a table on disk, in memory that does not grow with its rows.
+
+    Weights, further metrics and several targets are for tables that fit into memory.
 
     Parameters
     ----------
@@ -85,15 +89,21 @@ def audit_spool(
         As `audit_frame` takes them.
     loss_bound, guarantee : float or None
         As `audit_frame` takes them.
+    metrics, weight : None
+        Must be left out.
 
     Returns
     -------
     AuditOnDisk
     """
-    confidence, given = (
-        level(confidence),
-        Given(target, tuple(prediction), losses, against, classes),
-    )
+    several = not isinstance(target, str) and len(target or ()) > 1
+    for name, asked in (("metrics", metrics), ("weight", weight), ("target", several)):
+        if asked:
+            found = "is given, but the table is larger than the memory allowed"
+            fix = "name one target only" if name == "target" else "leave it out"
+            raise InputError(name, found, f"{fix}, or allow more memory")
+    confidence = level(confidence)
+    given = Given.of(target, prediction, losses, against, classes)
     for name in (*domains, *given.columns):
         spool.check(name)
     _check_gaps(spool, given.columns)

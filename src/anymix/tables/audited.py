@@ -26,16 +26,18 @@ def audit_frame(
     frame: Any,
     domains: Sequence[str],
     *,
-    target: str | None = None,
+    target: str | Sequence[str] | None = None,
     prediction: Sequence[str] = (),
     losses: str | None = None,
-    against: str | None = None,
+    against: str | Sequence[str] | None = None,
     loss: str | None = None,
     mixtures: Mixtures = "simplex",
     confidence: float = 0.95,
     classes: Sequence[str] | None = None,
     loss_bound: float | None = None,
     guarantee: float | None = None,
+    metrics: Any = None,
+    weight: str | None = None,
 ) -> dict[str, Audit]:
     """Audits of a table's predictions (or losses), by the names of their columns.
 
@@ -45,14 +47,14 @@ def audit_frame(
         The table.
     domains : sequence of str
         The columns whose values, or their combinations, are the domains.
-    target : str or None
-        The column of what is true.
+    target : str, sequence of str or None
+        The column of what is true; of several, each has its own column of predictions.
     prediction : sequence of str
         The column of labels, values or probabilities, or one of probabilities for each class.
     losses : str or None
         The column of each row's loss, instead of target and prediction.
-    against : str or None
-        Another model's column; its audit comes first, as the one to compare with.
+    against : str, sequence of str or None
+        Another model's column, or columns; its audit comes first, as the one to compare with.
     loss : str or None
         The name of the loss, as `audit` takes it.
     mixtures : str, MixtureSet, function or None
@@ -66,6 +68,10 @@ def audit_frame(
         What no loss is above, as `audit` takes it.
     guarantee : float or None
         δ of what is guaranteed for every mixture, as `audit` takes it.
+    metrics : str, sequence of str, mapping or None
+        What else to measure, as `audit` takes it.
+    weight : str or None
+        The column of what each row counts.
 
     Returns
     -------
@@ -80,15 +86,9 @@ def audit_frame(
     >>> {name: audit.agnostic_loss for name, audit in found.items()}
     {'old': 1.0, 'new': 1.0}
     """
-    if (losses is None) == (target is None or not prediction):
-        raise InputError(
-            "target, prediction and losses",
-            "do not fit",
-            "give a target and a prediction, or else losses",
-        )
-    named = {*prediction, *(name for name in (target, losses, against) if name)}
+    given = Given.of(target, prediction, losses, against, classes)
+    named = {*given.columns, *_listed(target)}
     frame = settled_frame(pandas_frame(frame), Reading(labels=named, as_written=set(domains)))
-    given = Given(target, tuple(prediction), losses, against, classes)
     coded = {name: coded_column(frame, name) for name in domains}
     (names, codes), _ = combined(list(coded.values()), list(coded))
     Λ = target_mixtures(mixtures, None, np.bincount(codes).astype(np.float64), names.tolist())
@@ -102,6 +102,8 @@ def audit_frame(
         "loss_bound": loss_bound,
         "guarantee": guarantee,
         "classes": known,
+        "metrics": metrics,
+        "sample_weight": None if weight is None else _entries(frame, [weight]),
     }
     return {
         ", ".join(columns): _audited(argument, y, said[argument], options)
@@ -113,16 +115,35 @@ def audit_frame(
 class Given:
     """Which columns of a table are audited; see `audit_frame`."""
 
-    target: str | None
+    targets: tuple[str, ...]
     prediction: tuple[str, ...]
     losses: str | None
-    against: str | None
+    against: tuple[str, ...]
     classes: Sequence[str] | None
+
+    @classmethod
+    def of(
+        cls,
+        target: str | Sequence[str] | None,
+        prediction: Sequence[str],
+        losses: str | None,
+        against: str | Sequence[str] | None,
+        classes: Sequence[str] | None,
+    ) -> Given:
+        """Those that `audit_frame` is given, if they fit together."""
+        targets = _listed(target)
+        if (losses is None) == (not targets or not prediction):
+            raise InputError(
+                "target, prediction and losses",
+                "do not fit",
+                "give a target and a prediction, or else losses",
+            )
+        return cls(targets, tuple(prediction), losses, _listed(against), classes)
 
     @property
     def models(self) -> dict[str, list[str]]:
         """The columns of each model, by the argument that names them."""
-        other = {"against": [self.against]} if self.against is not None else {}
+        other = {"against": list(self.against)} if self.against else {}
         if self.losses is not None:
             return other | {"losses": [self.losses]}
         return other | {"prediction": list(self.prediction)}
@@ -130,22 +151,41 @@ class Given:
     @property
     def columns(self) -> list[str]:
         """All columns but those of the domains."""
-        truth = [] if self.target is None or self.losses is not None else [self.target]
+        truth = () if self.losses is not None else self.targets
         return [*truth, *(name for names in self.models.values() for name in names)]
 
-    def entries(self, frame: Any) -> tuple[Any, dict[str, NDArray[Any]], Any]:
+    def entries(self, frame: Any) -> tuple[Any, dict[str, Any], Any]:
         """What is true, what each model said, and the classes in the order of its columns."""
-        target = None if self.losses is not None else self.target
-        y = None if target is None else _entries(frame, [target])
+        targets = () if self.losses is not None else self.targets
+        y = _entries(frame, targets) if targets else None
         said = {argument: _entries(frame, columns) for argument, columns in self.models.items()}
         if any(_is_text(v) for v in (y, *said.values())):  # 1 and 2 beside 3a are labels too
             y, said = _as_text(y), {argument: _as_text(v) for argument, v in said.items()}
-        if y is None or target is None:
+        if y is None:
             return y, said, None
-        if self.classes is not None:
-            return y, said, _typed_classes(self.classes, y)
-        one = len(self.prediction) == 1
-        return y, said, class_meant(frame, target, self.prediction[0]).classes if one else None
+        known = None if self.classes is None else _typed_classes(self.classes, y)
+        if len(targets) > 1:
+            return _by_name(y, targets), {k: _by_name(v, targets) for k, v in said.items()}, known
+        if known is None and len(self.prediction) == 1:
+            known = class_meant(frame, targets[0], self.prediction[0]).classes
+        return y, said, known
+
+
+def _listed(names: str | Sequence[str] | None) -> tuple[str, ...]:
+    return () if names is None else (names,) if isinstance(names, str) else tuple(names)
+
+
+def _by_name(values: Any, targets: Sequence[str]) -> Any:
+    """Columns by the names of the targets, in their order; what does not fit stays as it is."""
+    fits = values.ndim == 2 and values.shape[1] == len(targets)
+    return dict(zip(targets, map(_own_type, values.T), strict=True)) if fits else values
+
+
+def _own_type(column: NDArray[Any]) -> NDArray[Any]:
+    """A column by itself: whole numbers beside fractions are whole again."""
+    if column.dtype.kind == "f" and np.all(column == np.floor(column)):
+        return column.astype(np.int64)
+    return np.array(column.tolist())
 
 
 class Meant(NamedTuple):
@@ -199,7 +239,7 @@ def class_meant(frame: Any, target: str, prediction: str) -> Meant:
     return Meant(sorted(classes, key=lambda c: c == about), [note + why])
 
 
-def _audited(argument: str, y: Any, entries: NDArray[Any], options: dict[str, Any]) -> Audit:
+def _audited(argument: str, y: Any, entries: Any, options: dict[str, Any]) -> Audit:
     """The audit of one model."""
     with in_arguments(argument):
         return audit(y, entries, **options)
@@ -213,6 +253,7 @@ def in_arguments(argument: str) -> Iterator[None]:
         "y_pred": argument,
         "losses": argument,
         "sensitive_features": "domains",
+        "sample_weight": "weight",
     }
     try:
         yield

@@ -45,7 +45,7 @@ function lineMap(map) {
     const [top, bottom] = [26, 326];
     const marks = ticks(...ends, 6);
     const text = tickText(marks);
-    const [left, right] = [14 + Math.max(...text.map((t) => textWidth(t))), width - 16];
+    const [left, right] = [24 + Math.max(...text.map((t) => textWidth(t))), width - 16]; // a sign at 0% hides no tick
     const axis = bottomAxis([0, 1], [left, right], bottom, bottom - top, `share of ${domains[1]}`, true);
     const up = (v) => bottom - ((bottom - top) * (v - ends[0])) / (ends[1] - ends[0]);
     const upright = (share, name) => line(axis.place(share), top, axis.place(share), bottom, name);
@@ -64,7 +64,7 @@ function lineMap(map) {
         ...shade(0, from), ...shade(to, 1),
         words(0, 13, data.loss, { class: "axis" }),
         ...marks.map((v) => line(left, up(v), right, up(v), "gridline")),
-        ...marks.map((v, i) => words(left - 7, up(v) + 4.5, text[i], { class: "tick", "text-anchor": "end" })),
+        ...marks.map((v, i) => words(left - 15, up(v) + 4.5, text[i], { class: "tick", "text-anchor": "end" })),
         ...axis.nodes,
         upright(data.sample[1], "sample"), ...(data.mixture ? [upright(data.mixture[1], "star-line")] : []),
         ...models.map((m, i) => path(curve(m), `curve model-line-${looks[i]}`)),
@@ -133,10 +133,10 @@ function triangleMap(map) {
     const corner = (k) => {
       const [x, y] = at(CORNERS[k]);
       const name = cut(domains[k], k === 2 ? width - 20 : width / 2 - 10);
-      return words(k === 2 ? x : k ? width - 2 : 2, k === 2 ? y - 12 : y + 22, name, { class: "corner", "text-anchor": k === 2 ? "middle" : k ? "end" : "start" }, domains[k]);
+      return words(k === 2 ? x : k ? width - 2 : 2, k === 2 ? y - 15 : y + 28, name, { class: "corner", "text-anchor": k === 2 ? "middle" : k ? "end" : "start" }, domains[k]);
     };
     return {
-      height: bottom + 34,
+      height: bottom + 38,
       body: [
         ...best.map((part, i) => (part.length ? path(around(part), `area fill-${looks[i]}`) : svg("g"))),
         path(around(CORNERS), "border"), ...(data.outline ? [path(around(data.outline), "lambda-border")] : []),

@@ -22,7 +22,8 @@ function number(x) {
     return `${digits}e${power[0]}${power.slice(1).padStart(2, "0")}`;
   }
   const text = x.toFixed(Math.max(4 - [10, 10, 100, 1000].filter((limit) => size >= limit).length, 0));
-  return size < 999.5 ? text : text.replace(/\B(?=(\d{3})+$)/g, ",");
+  const [whole, decimals] = text.split(".");
+  return [whole.replace(/\B(?=(\d{3})+$)/g, ","), decimals].filter((part) => part).join(".");
 }
 
 // On a scale: a share in percent, all else as a number; differences with a sign.
