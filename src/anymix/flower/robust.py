@@ -36,7 +36,7 @@ class Robust:
 
     Parameters
     ----------
-    updates : {"trimmed", "geometric"}
+    updates : {"geometric", "trimmed"}
         How updates of clients with the same domains are brought together.
     trim : float
         With "trimmed", the part of the clients that is left out at either end, in (0, 1/2): more
@@ -50,12 +50,12 @@ class Robust:
     >>> honest = Contribution(0.2 * np.ones(2), np.array([0.2 * 0.5]))
     >>> liar = Contribution(-1e6 * np.ones(2), np.array([1e6]))
     >>> given = dict(enumerate([honest, honest, liar, honest, honest]))
-    >>> update, losses = Robust(trim=0.2).add_up(given, A, A, step=1)
+    >>> update, losses = Robust("trimmed", trim=0.2).add_up(given, A, A, step=1)
     >>> update.round(9).tolist(), losses.round(9).tolist()
     ([1.0, 1.0], [0.5])
     """
 
-    updates: Literal["trimmed", "geometric"] = "trimmed"
+    updates: Literal["trimmed", "geometric"] = "geometric"
     trim: float = 0.2
     min_share: float = 1.0
     exact: ClassVar[bool] = False
