@@ -168,7 +168,8 @@ def test_the_training_that_rows_held_out_recommend_is_done_again_with_all(alike:
     assert found.is_ordinary is alike
     assert alike or found.gain > found.error
     mixtures = data_mixture if alike else None
-    strategy = AgnosticStrategy(mixtures, seed=4, output=found.result.output)
+    output: Any = found.result.output
+    strategy = AgnosticStrategy(mixtures, seed=4, output=output)
     again = strategy.start(grid, num_rounds=found.rounds)
     assert found.result.w_best.tobytes() == again.w_best.tobytes()
     assert found.rounds == (found.ordinary if alike else found.robust).round

@@ -191,7 +191,7 @@ def _counted(places: Any, weights: Any = None, minlength: int = 0) -> NDArray[An
     n, total = len(places), np.zeros(minlength, dtype=np.intp if weights is None else np.float64)
     for start in range(0, n, STRETCH):
         where, w = (_stretch(x, start, min(start + STRETCH, n)) for x in (places, weights))
-        found = np.bincount(where, w, minlength=len(total))
+        found: NDArray[Any] = np.bincount(where, w, minlength=len(total))
         found[: len(total)] += total
         total = found
     return total

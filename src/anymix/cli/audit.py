@@ -177,8 +177,8 @@ def audit_file(
 
     - anymix audit preds.csv -t y -p label -d sex --fail-if 'guaranteed worst accuracy < 0.7'
     """
-    alone = report is None or is_stream(report) or is_printed(report)
-    numbers = None if alone else report.with_suffix(".json")
+    numbers = None if report is None or is_stream(report) else report.with_suffix(".json")
+    numbers = None if is_printed(report) else numbers
     check_outputs({"--report": report, "the JSON beside it": numbers}, [table, Path(mixtures)])
     true, said, others = target or [], prediction or [], against or []
     _check_columns(true, said, losses, classes, others)

@@ -118,7 +118,8 @@ def from_parquet(
     >>> problem.feature_names, solution.certificate.gap < 1e-6
     (['age', 'city=Oslo', 'city=Rome'], True)
     """
-    for name, value, least in (("keep", keep, 0), ("batch_rows", batch_rows, 1)):
+    numbers: Any = (("keep", keep, 0), ("batch_rows", batch_rows, 1))
+    for name, value, least in numbers:
         if not isinstance(value, int) or value < least:
             raise InputError(name, f"is {value!r}", f"give a whole number ≥ {least}")
     data = _dataset(source, filesystem, partitioning)

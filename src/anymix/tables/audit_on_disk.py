@@ -270,7 +270,8 @@ def _on_disk(read: Predictions, store: SortedRows) -> Predictions:
     """The predictions of all rows, whose numbers are on disk."""
     measures = {name: _measure(name, m, store) for name, m in read.measures.items()}
     metrics = {name: store.column(f"{name}.row") for name in read.row_metrics}
-    whole: Any = read._replace(row_losses=store.column("loss"), measures=measures, answers=None)
+    row_losses: Any = store.column("loss")  # stands where an array does
+    whole: Any = read._replace(row_losses=row_losses, measures=measures, answers=None)
     found: Predictions = whole._replace(row_metrics=metrics)
     return found
 
