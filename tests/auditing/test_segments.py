@@ -117,7 +117,10 @@ def test_segments_are_measured_on_rows_that_their_search_has_not_seen() -> None:
         tried = []
         for order in (part, 4 - part):
             groups = [first_group(X, losses, order < k) for k in (2, 3, 4)]
-            steps = [(g & (order == k), ~g & (order == k)) for g, k in zip(groups, (2, 3, 4), strict=True)]
+            steps = [
+                (g & (order == k), ~g & (order == k))
+                for g, k in zip(groups, (2, 3, 4), strict=True)
+            ]
             told = [s for s, g in zip(steps, groups, strict=True) if overlap(g, groups[-1]) > 0.5]
             lows = [min(low_end(some, losses, 0.0125) for some in (steps, told))]
             tried.append(("steps", told, lows))
