@@ -6,11 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import ttest_ind
+from scipy.optimize import brentq
+from scipy.stats import moment, t, ttest_ind
+from sklearn.linear_model import LogisticRegression
 
 from anymix.auditing import Segment, segment_labels, weak_segments
 from anymix.auditing.segment_search import groups_that_look_weak
-from anymix.auditing.segments import _columns
+from anymix.auditing.segments import _columns, _difference, _measured
 from anymix.errors import InputError
 
 KINDS = ("category", "number", "both")
@@ -30,13 +32,23 @@ def drawn(
         "number": X["x0"] > 1.645,
         "both": (X["x0"] > 0.674) & (X["b"] == "r"),
     }.get(str(kind), pd.Series(np.zeros(n, dtype=bool)))
-    losses = np.abs(r.normal(size=n)) if shape == "absolute" else r.exponential(size=n)
+    if shape == "log":  # of a model that was fitted to other rows, where nothing can be learnt
+        model = LogisticRegression().fit(r.normal(size=(n, 5)), r.random(n) < 0.3)
+        p = model.predict_proba(X[[f"x{j}" for j in range(5)]].to_numpy())[:, 1]
+        losses = -np.log(np.where(r.random(n) < 0.3, p, 1 - p))
+    else:
+        losses = np.abs(r.normal(size=n)) if shape == "absolute" else r.exponential(size=n)
     return X, losses * np.where(bad, 1.5, 1.0), np.asarray(bad, dtype=bool)
 
 
 def is_found(segments: list[Segment], bad: NDArray[np.bool_]) -> bool:
     """Whether a segment that is called weak shares more than half of its rows with the bad one."""
-    return any(s.is_weak and (s.rows & bad).sum() > 0.5 * (s.rows | bad).sum() for s in segments)
+    return any(s.is_weak and overlap(s.rows, bad) > 0.5 for s in segments)
+
+
+def overlap(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> float:
+    """The share of the rows in either that are in both."""
+    return float((a & b).sum() / (a | b).sum())
 
 
 def test_planted_segments_are_found_with_few_false_alarms() -> None:
@@ -60,12 +72,13 @@ def test_planted_segments_are_found_in_nine_of_ten_tables(kind: str, shape: str)
 
 
 @pytest.mark.slow
-def test_noise_raises_an_alarm_in_at_most_five_percent_of_tables() -> None:
+@pytest.mark.parametrize("shape", ["absolute", "exponential", "log"])
+def test_noise_raises_an_alarm_in_at_most_five_percent_of_tables(shape: str) -> None:
     alarms = 0
     for i in range(300):
-        X, losses, _ = drawn(5000 + i, None, shape=("absolute", "exponential")[i % 2])
+        X, losses, _ = drawn(5000 + i, None, shape=shape)
         alarms += any(s.is_weak for s in weak_segments(X, losses))
-    print(f"false alarms: {alarms / 300:.1%} of 300 tables")
+    print(f"{shape}: false alarms in {alarms / 300:.1%} of 300 tables")
     assert alarms / 300 <= 0.05
 
 
@@ -76,32 +89,78 @@ def first_group(X: Any, losses: Any, where: NDArray[np.bool_]) -> NDArray[np.boo
     return next(groups_that_look_weak(columns, losses, where, 3, fewest, rng)).rows(columns)
 
 
-def test_segments_are_measured_by_welch_on_rows_that_their_search_has_not_seen() -> None:
-    X, losses, bad = drawn(3, "category", 2000)
+def low_end(steps: Any, losses: Any, tail: float) -> float:
+    """Where Hall's polynomial of t is Welch's quantile, t the mean of the steps less the end."""
+    welch = [ttest_ind(losses[w], losses[o], equal_var=False) for w, o in steps]
+    m, samples = len(steps), [losses[rows] for step in steps for rows in step]
+    V = sum(x.var(ddof=1) / len(x) for x in samples) / m**2
+    df = V**2 / sum((x.var(ddof=1) / len(x) / m**2) ** 2 / (len(x) - 1) for x in samples)
+    if m == 1:
+        assert df == pytest.approx(welch[0].df)
+    D = np.mean([losses[w].mean() - losses[o].mean() for w, o in steps])
+    signed = [(-1) ** i * moment(x, 3) / len(x) ** 2 for i, x in enumerate(samples)]
+    k = sum(signed) / m**3 / V**1.5
+
+    def too_far(end: float) -> float:
+        x = (D - end) / np.sqrt(V)
+        return float(x + k * x**2 / 3 + k**2 * x**3 / 27 + k / 6 - t.ppf(1 - tail, df))
+
+    return float(brentq(too_far, D - 10 * np.sqrt(V), D + 5 * np.sqrt(V), xtol=1e-12))
+
+
+def test_segments_are_measured_on_rows_that_their_search_has_not_seen() -> None:
+    X, losses, bad = drawn(4, "category", 2000)
     r = np.random.default_rng(0)
-    half, fold = r.permutation(2000) % 2, r.permutation(2000) % 5
-    crossed = np.zeros(2000, dtype=bool)
-    for k in range(5):
-        crossed[fold == k] = first_group(X, losses, fold != k)[fold == k]
+    half, part = r.permutation(2000) % 2, r.permutation(2000) % 5
     ways, found = set(), weak_segments(X, losses)
     for segment in found:
-        tried = [("folds", crossed, ~crossed, [0.00625])]
+        tried = []
+        for order in (part, 4 - part):
+            groups = [first_group(X, losses, order < k) for k in (2, 3, 4)]
+            steps = [
+                (g & (order == k), ~g & (order == k))
+                for g, k in zip(groups, (2, 3, 4), strict=True)
+            ]
+            told = [s for s, g in zip(steps, groups, strict=True) if overlap(g, groups[-1]) > 0.5]
+            lows = [min(low_end(some, losses, 0.0125) for some in (steps, told))]
+            tried.append(("steps", told, lows))
         for h in (0, 1):
-            there = half != h
-            tails = [0.0125 / 2**s for s in range(1, 6)]
-            tried.append(("halves", segment.rows & there, ~segment.rows & there, tails))
-        for way, within, without, tails in tried:
-            welch = ttest_ind(losses[within], losses[without], equal_var=False)
-            lows = [welch.confidence_interval(1 - 2 * tail).low for tail in tails]
-            if np.isclose(lows, segment.excess.low).any():
-                assert segment.loss == pytest.approx(losses[within].mean())
-                assert segment.n_measured == within.sum()
+            steps = [(segment.rows & (half != h), ~segment.rows & (half != h))]
+            lows = [low_end(steps, losses, 0.0125 / 2**s) for s in range(1, 6)]
+            tried.append(("halves", steps, lows))
+        for way, told, lows in tried:
+            if np.isclose(lows, segment.excess.low, rtol=1e-9).any():
+                assert segment.loss == pytest.approx(np.mean([losses[w].mean() for w, _ in told]))
+                assert segment.n_measured == sum(w.sum() for w, _ in told)
                 ways.add(way)
                 break
         else:
             pytest.fail(f"{segment} was measured in no way that is known")
-    assert ways == {"folds", "halves"}
+    assert ways == {"steps", "halves"}
     assert is_found(found, bad)
+
+
+def test_a_search_that_went_elsewhere_cannot_make_a_group_weak() -> None:
+    """Two steps without any excess, and one of another group with a large one."""
+    r = np.random.default_rng(0)
+    none = [(r.normal(size=50), r.normal(size=500)) for _ in range(2)]
+    steps = [(r.normal(9, 1, size=50), r.normal(size=500)), *none]
+    rows = np.ones(10, dtype=bool)
+    (mixed,) = _measured(("x > 1",), rows, steps, [True, True, True], 0.025)
+    (told,) = _measured(("x > 1",), rows, steps, [False, True, True], 0.025)
+    (alone,) = _measured(("x > 1",), rows, none, [True, True], 0.025)
+    assert mixed.excess.low > 1
+    assert not told.is_weak
+    assert (told.excess.value, told.excess.low) == (alone.excess.value, alone.excess.low)
+    assert told.excess.high == mixed.excess.high
+
+
+def test_low_ends_of_skewed_losses_hold_as_often_as_they_say() -> None:
+    """Of the mean of 60 exponential losses less that of 1,000: Welch's own end fails in 1.4 %."""
+    r = np.random.default_rng(0)
+    steps = ((r.exponential(size=60), r.exponential(size=1000)) for _ in range(4000))
+    fails = np.mean([_difference([step], 0.025).low > 0 for step in steps])
+    assert 0.017 < fails < 0.03
 
 
 def test_groups_of_two_conditions_have_the_sums_of_their_rows() -> None:
@@ -120,7 +179,7 @@ def test_groups_of_two_conditions_have_the_sums_of_their_rows() -> None:
             return -np.inf
         gap = losses[inside].mean() - losses[~inside].mean()
         z = gap / (losses.std() * np.sqrt(1 / n + 1 / (300 - n)))
-        return float(z**2 / 2 - price * np.log(len(cuts))) if z > 2 else -np.inf
+        return float(z**2 / 2 - price * np.log(1 + len(cuts) / 3)) if z > 2 else -np.inf
 
     ones = [evidence(m, 1) for m in masks]
     twos = [evidence(a & b, 2) for a in masks for b in masks]

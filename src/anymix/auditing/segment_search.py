@@ -6,7 +6,8 @@ s is the standard deviation of all losses, as it would be in g if nothing were w
 rows that meet each condition as a matrix C of 0 and 1, the sums over all pairs of conditions are
 C diag(loss) Cᵀ. More conditions are added to the pairs that look worst. Groups of more conditions
 are more in number, so the best of them look worse by chance: groups of j conditions are ordered by
-z²/2 − j log N, N the number of conditions, and none is added that does not earn its price.
+z²/2 − j log(1 + N/3), and none is added that does not earn its price. N is the number of
+conditions; those with neighbouring cuts hold nearly the same rows, so that three count as one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ __all__ = ["Column", "Group", "groups_that_look_weak"]
 CUTS = 31  # of a column of numbers, at even shares of the rows
 MOST_CONDITIONS = 200  # those that look worst by themselves are put together
 MOST_ROWS = 20_000  # that are searched
+ALIKE = 3  # conditions that count as one in the price of a search
 BEAM = 40  # groups that get another condition
 LOOKS_WEAK = 2.0  # standard errors, on the rows searched, that make a group worth a measurement
 
@@ -151,7 +153,7 @@ def groups_that_look_weak(
         return
     z = table.of(np.ones((1, C.shape[1]), dtype=np.float32), C)[0]
     kept = np.sort(np.argsort(-z, kind="stable")[:MOST_CONDITIONS])
-    price = math.log(len(single))
+    price = math.log1p(len(single) / ALIKE)
     found = [(_evidence(z[i], price), single[i]) for i in np.flatnonzero(z >= LOOKS_WEAK)]
     conditions, C = [single[i] for i in kept], C[kept]
     beam, inside = conditions, C

@@ -1,18 +1,33 @@
 """Groups of rows that a model serves badly, found on some rows and measured on others.
 
 A search (`segment_search`) looks for groups that a few conditions describe, such as "age ≤ 30 and
-city is Oslo". How much larger the loss is in a group than outside of it is measured on rows that
-its search has not seen, in two ways:
+city is Oslo". How much larger the loss is in a group than outside of it, θ, is measured on rows
+that its search has not seen, in two ways:
 
     halves   found on one half of the rows and measured on the other, and the other way round
-    folds    the group that looks worst, found five times on four fifths of the rows, each time
-             measured on the last fifth: more rows for both, where the five searches agree
+    steps    the group g_k that looks worst on the first k of five parts, measured on part k + 1,
+             k = 2, 3, 4; told is g_4 if g_2 or g_3 is nearly the same; again from the last part
 
-Each end of the intervals holds for all groups at once with probability 1 − δ: each half may use up
-δ/4, of which the group that looked worst gets ½, the next ¼, and so on. The folds are measured at
-δ/8 though δ/2 is left for them: what is searched in one fold is measured in another, so that their
-errors go together a little. So a group whose interval lies above 0 is a false alarm in at most δ of
-all audits.
+d_k is the difference between the mean loss in g_k and outside of it on part k + 1. Over some steps
+B, the mean of d_k is D, with variance V and skewness κ; q is Student's quantile at 1 − α (Welch):
+
+    low = D − T(q) √V,   high = D − T(−q) √V,   T(x) = (3/κ) (∛(1 + κ (x − κ/6)) − 1)
+
+(T(x) = x if κ = 0; Hall 1992, for the t of skewed numbers, as most losses are. Halves are a single
+step.) Let A be the steps whose group is nearly the one that is told. The interval is the smallest
+that holds those of B = A and of B = all steps. What may be said, each at 1 − α:
+
+- The mean of θ(g_k) over all steps is ≥ low. For g_k is known before part k + 1 is seen, so the
+  terms of Σ_k (d_k − θ(g_k)) have mean 0, each given the parts before, and that their sum is above
+  T(q) √V times their number has probability α, as nearly as for independent rows.
+- For any t, such as 0: if low > t, then θ(g_k) > t for some k ∈ A. Proof: suppose not, and let B be
+  the steps with θ(g_k) ≤ t. It holds A, and at most one step is outside of A, so B is A or all, and
+  the low end for B is > t. But k ∈ B is known before part k + 1 is seen, so the terms of
+  Σ_{k ∈ B} (d_k − t) have means ≤ 0, each given the parts before: probability ≤ α, as above.
+
+Both orders and both halves may use up δ/4 each; of each half, the group that looked worst gets ½,
+the next ¼, and so on. So each end holds for all groups at once with probability 1 − δ, and a group
+whose interval lies above 0 is a false alarm in at most δ of all audits.
 """
 
 from __future__ import annotations
@@ -38,7 +53,7 @@ Mask = NDArray[np.bool_]
 __all__ = ["Segment", "segment_labels", "weak_segments"]
 
 SIMILAR = 0.5  # two groups that share more than this part of their rows are the same finding
-FOLDS, AGREE = 5, 4  # searches that must find the same group
+PARTS, FIRST, AGREE = 5, 2, 2  # parts, those searched first, steps that must find the same group
 MOST_LEVELS = 50  # of a category that get a column of their own; the rarest do not
 
 
@@ -53,7 +68,8 @@ class Segment:
     rows : ndarray of bool, shape (n,)
         Whether each row, of both halves, belongs to it.
     loss, rest : float
-        The mean loss in the group and outside of it, on rows that its search has not seen.
+        The mean loss in the group and outside of it, on rows that its search has not seen; if it
+        was measured in several steps, the mean over these.
     excess : Estimate
         Their difference, with an interval that is corrected for the search: each end holds for
         all groups at once.
@@ -102,7 +118,8 @@ def weak_segments(
     """Groups of rows with large losses: found on some rows, measured on others.
 
     Both halves are searched in turn and measured on the other, and the group that looks worst also
-    by five folds; a group that is found more than once is told once, by its surest measurement.
+    in steps, each on rows that come after those searched; a group that is found more than once is
+    told once, by its surest measurement.
 
     Parameters
     ----------
@@ -149,10 +166,8 @@ def weak_segments(
             raise InputError(name, f"is {number!r}", "give a whole number ≥ 1")
     share = finite_number("min_share", min_share, "give one in (0, 0.5)", lambda x: 0 < x < 0.5)
     search = _Search(columns, loss, max_depth, share, generator("random_state", random_state))
-    found = [
-        *_by_halves(search, (1 - level) / 4, max_segments),
-        *_by_folds(search, (1 - level) / 8),
-    ]
+    tail = (1 - level) / 4
+    found = [*_by_halves(search, tail, max_segments), *_by_steps(search, tail)]
     found.sort(key=lambda segment: -segment.excess.low)
     return _different(found)[:max_segments]
 
@@ -190,25 +205,23 @@ def _by_halves(search: _Search, tail: float, most: int) -> Iterator[Segment]:
     part = search.parts(2)
     for h in (0, 1):
         for s, (words, rows) in enumerate(search.worst(part == h, most), start=1):
-            there = part != h
-            yield _measured(words, rows, rows & there, ~rows & there, search.loss, tail / 2**s)
+            step = _step(search.loss, rows, part != h)
+            yield from _measured(words, rows, [step], [True], tail / 2**s)
 
 
-def _by_folds(search: _Search, tail: float) -> Iterator[Segment]:
-    """What looks worst on all rows, if searches without each fifth agree; measured by these.
-
-    Row by row, only searches that have not seen it say whether it is inside. That the searches
-    must agree with what is told can take a finding away, but cannot make one.
-    """
-    part, n = search.parts(FOLDS), len(search.loss)
-    inside, firsts = np.zeros(n, dtype=bool), []
-    for k in range(FOLDS):
-        for _, rows in search.worst(part != k, 1):
-            inside |= rows & (part == k)
-            firsts.append(rows)
-    for words, rows in search.worst(np.ones(n, dtype=bool), 1):
-        if sum(_same(rows, first) for first in firsts) >= AGREE:
-            yield _measured(words, rows, inside, ~inside, search.loss, tail)
+def _by_steps(search: _Search, tail: float) -> Iterator[Segment]:
+    """What looks worst on the first parts, measured on the next; each order may use up the tail."""
+    part = search.parts(PARTS)
+    for order in (part, PARTS - 1 - part):
+        firsts = [search.worst(order < k, 1) for k in range(FIRST, PARTS)]
+        if not all(firsts):
+            continue
+        groups = [rows for ((_, rows),) in firsts]
+        words, told = firsts[-1][0]
+        alike = [_same(rows, told) for rows in groups]
+        if sum(alike) >= AGREE:
+            steps = [_step(search.loss, g, order == k) for k, g in enumerate(groups, start=FIRST)]
+            yield from _measured(words, told, steps, alike, tail)
 
 
 def _different(segments: list[Segment]) -> list[Segment]:
@@ -285,17 +298,46 @@ def _numeric(title: str, values: NDArray[Any]) -> list[Column]:
 # The measurement --------------------------------------------------------------------------------
 
 
+def _step(loss: Array, rows: Mask, measured: Mask) -> tuple[Array, Array]:
+    """The losses in the group and outside of it, of the rows that are measured."""
+    return loss[rows & measured], loss[~rows & measured]
+
+
 def _measured(
-    conditions: tuple[str, ...], rows: Mask, within: Mask, without: Mask, loss: Array, tail: float
-) -> Segment:
-    """The difference of the means with Welch's interval, on rows that were not searched."""
-    inside, outside = loss[within], loss[without]
-    a, b = float(inside.mean()) if len(inside) else math.nan, float(outside.mean())
-    reach = math.inf
-    if len(inside) > 1:
-        v = inside.var(ddof=1) / len(inside), outside.var(ddof=1) / len(outside)
-        V = float(sum(v))
-        parts = v[0] ** 2 / (len(inside) - 1) + v[1] ** 2 / (len(outside) - 1)
-        reach = float(stdtrit(V**2 / parts, 1 - tail)) * math.sqrt(V) if V > 0 else math.inf
-    excess = Estimate(a - b, a - b - reach, a - b + reach)
-    return Segment(conditions, rows, a, b, excess, len(inside))
+    conditions: tuple[str, ...],
+    rows: Mask,
+    steps: list[tuple[Array, Array]],
+    alike: list[bool],
+    tail: float,
+) -> Iterator[Segment]:
+    """The group with the interval that holds those of all steps and of those alike, if any."""
+    if min(len(losses) for step in steps for losses in step) < 2:
+        return
+    told = [step for step, same in zip(steps, alike, strict=True) if same]
+    ends = [_difference(some, tail) for some in (steps, told)]
+    loss, rest = (float(np.mean([losses.mean() for losses in s])) for s in zip(*told, strict=True))
+    excess = Estimate(loss - rest, min(e.low for e in ends), max(e.high for e in ends))
+    yield Segment(conditions, rows, loss, rest, excess, sum(len(inside) for inside, _ in told))
+
+
+def _difference(steps: list[tuple[Array, Array]], tail: float) -> Estimate:
+    """The mean over the steps of the mean inside less that outside: the formula on top."""
+    samples = [(sign, x) for step in steps for sign, x in zip((1, -1), step, strict=True)]
+    m, D = len(steps), sum(sign * float(x.mean()) for sign, x in samples) / len(steps)
+    v = np.array([x.var(ddof=1) / len(x) for _, x in samples]) / m**2
+    V = float(v.sum())
+    if V == 0:
+        return Estimate(D, -math.inf, math.inf)
+    third = sum(sign * ((x - x.mean()) ** 3).mean() / len(x) ** 2 for sign, x in samples) / m**3
+    skewness = float(third) / V**1.5
+    free = V**2 / sum(v**2 / [len(x) - 1 for _, x in samples])
+    q = float(stdtrit(free, 1 - tail))
+    low, high = (D - _hall(x, skewness) * math.sqrt(V) for x in (q, -q))
+    return Estimate(D, low, high)
+
+
+def _hall(x: float, skewness: float) -> float:
+    """T(x), the t of skewed numbers that is as rare as x is of normal ones."""
+    if abs(skewness) < 1e-6:
+        return x
+    return 3 / skewness * float(np.cbrt(1 + skewness * (x - skewness / 6)) - 1)
