@@ -194,7 +194,8 @@ def solve_objective(
     if not solution.converged:
         from anymix.solvers.gap_warning import warn_of_gap  # loads scikit-learn
 
-        warn_of_gap(f"{solution.n_iter} iterations", solution.certificate.gap, tol, TO_CLOSE_IT)
+        done, gap = f"{solution.n_iter} iterations", solution.certificate.gap
+        warn_of_gap(done, gap, tol, TO_CLOSE_IT, level=4)  # whoever called the caller
     return solution
 
 
