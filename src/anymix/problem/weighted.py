@@ -133,7 +133,7 @@ class WeightedRows:
         if self.n_scores > 1:
             return np.asarray(self.X @ coef.T) + shift
         split = self._known_split
-        z = np.asarray(self.X @ coef[0]) if split is None else split.times(coef[0])
+        z: Array = np.asarray(self.X @ coef[0]) if split is None else split.times(coef[0])
         z += shift[0]
         return z
 
