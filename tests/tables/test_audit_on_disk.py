@@ -127,7 +127,7 @@ def test_auc_of_drawn_rows_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_what_is_refused_is_refused_in_the_same_words(tmp_path: Path) -> None:
     frame = table()
     frame.loc[6500, "q"] = np.nan
-    frame.loc[6600, "p1"] = 2.0
+    frame.loc[6600, "p1"] = float(frame["p1"][6600]) + 0.5
     frame["id"] = np.arange(len(frame))
     path = tmp_path / "a.csv"
     frame.to_csv(path, index=False)
@@ -136,6 +136,8 @@ def test_what_is_refused_is_refused_in_the_same_words(tmp_path: Path) -> None:
         ({"target": "y", "prediction": ["q"]}, "column 'q' has 1 missing values"),
         ({"target": "y", "prediction": ["label"], "confidence": 2}, "confidence is 2"),
         ({"target": "y", "prediction": ["lable"]}, "did you mean 'label'"),
+        ({"target": "y", "prediction": ["label"], "weight": "p0"}, "weight is given, but the"),
+        ({"target": ["y", "label"], "prediction": ["q", "p0"]}, "name one target only"),
         ({"target": "three", "prediction": ["p0", "p1", "p2"]}, "rows 6,000 to 7,000"),
     ):
         with pytest.raises(InputError, match=message):

@@ -96,14 +96,9 @@ def audit_spool(
     -------
     AuditOnDisk
     """
-    several = not isinstance(target, str) and len(target or ()) > 1
-    for name, asked in (("metrics", metrics), ("weight", weight), ("target", several)):
-        if asked:
-            found = "is given, but the table is larger than the memory allowed"
-            fix = "name one target only" if name == "target" else "leave it out"
-            raise InputError(name, found, f"{fix}, or allow more memory")
     confidence = level(confidence)
     given = Given.of(target, prediction, losses, against, classes)
+    _check_small(metrics=metrics, weight=weight, target=len(given.targets) > 1)
     for name in (*domains, *given.columns):
         spool.check(name)
     _check_gaps(spool, given.columns)
@@ -132,6 +127,15 @@ def audit_spool(
         folder.cleanup()
         raise
     return AuditOnDisk(audits, witness, _notes(audits, places.sizes), folder)
+
+
+def _check_small(**asked: Any) -> None:
+    """What is asked for must not need all rows in memory."""
+    for name, value in asked.items():
+        if value:
+            found = "is given, but the table is larger than the memory allowed"
+            fix = "name one target only" if name == "target" else "leave it out"
+            raise InputError(name, found, f"{fix}, or allow more memory")
 
 
 def _notes(audits: dict[str, Audit], sizes: NDArray[np.int64]) -> list[str]:

@@ -99,7 +99,7 @@ STAMP = stamp(files("anymix"))
 def _announce() -> None:
     """Say once that code is compiled, for those who listen to the log."""
     said = "compiling the stochastic solver, which takes 10 to 20 seconds once and is kept"
-    logging.getLogger("anymix").info(said)
+    logging.getLogger("anymix.solvers").info(said)
 
 
 class SourceCache(FunctionCache):  # type: ignore[misc]  # Numba has no types

@@ -30,7 +30,7 @@ def main(grid: Grid, context: Context) -> None:
             step_w=0.5,
             step_mixture=0.1,
             sampler=sampler,
-            patience=Patience(min_clients=n_clients),
+            patience=Patience(min_clients=n_clients, introduction=timeout),
             seed=3,
         )
         trained = strategy.start(grid, num_rounds=3)
