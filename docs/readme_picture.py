@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from anymix.reporting.pictures import COLORS
+
 HERE = Path(__file__).parent
-INK, ORDINARY, ROBUST = "#333333", "#767676", "#0072b2"
+INK, (ORDINARY, ROBUST) = "#333333", COLORS[:2]
 
 
 def example() -> dict[str, Any]:

@@ -2,12 +2,16 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from command_line import fail, run
 
 import anymix
+from anymix.cli.program import app
 
 
 def test_version() -> None:
@@ -21,10 +25,21 @@ def test_installed_command_shows_help_without_arguments() -> None:
         assert name in shown.stdout + shown.stderr
 
 
-@pytest.mark.parametrize("name", ["demo", "fit", "predict", "audit", "federate", "reproduce"])
-def test_every_command_has_examples(name: str) -> None:
-    lines = [line.strip() for line in run(name, "--help").splitlines()]
-    assert sum(line.startswith(f"• anymix {name} ") for line in lines) >= 2
+def commands(group: Any, *before: str) -> Iterator[tuple[str, ...]]:
+    """The words of every command there is, those of groups too."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *before, name)
+        else:
+            yield (*before, name)
+
+
+@pytest.mark.parametrize("words", list(commands(typer.main.get_command(app))), ids=" ".join)
+def test_every_command_has_examples_of_itself(words: tuple[str, ...]) -> None:
+    lines = [line.strip() for line in run(*words, "--help").splitlines()]
+    examples = [line for line in lines if line.startswith("• ")]
+    assert len(examples) >= 2
+    assert all(f"anymix {' '.join(words)}" in line for line in examples)
 
 
 def test_completion_can_be_installed() -> None:

@@ -86,6 +86,26 @@ def test_the_words_say_what_was_taken_and_what_it_costs() -> None:
     assert "line" not in checked_frontier(a_front(1)).reading()
 
 
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_a_frontier_of_regression_names_the_loss_that_was_trained(
+    loss: Any, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    X, d = rng.normal(size=(60, 1)), np.arange(60) % 2
+    y = X[:, 0] * (1 + d) + rng.normal(size=60)
+    model = ax.AgnosticRegressorCV(loss=loss, gammas=[0.1], robustness=[1.0]).fit(X, y, domains=d)
+    found = {"robust": audit(y, model.predict(X), d)}
+    page = report(
+        found, tmp_path / "report.html", frontier=model.frontier_, history=model.solution_.history
+    )
+    words = words_of(page)
+    is_squared = loss == "squared"
+    assert ("half squared errors" in words) == is_squared
+    assert ("half the squared errors" in words) == is_squared
+    assert ("was trained, Huber(delta=1.0), and not an RMSE" in words) != is_squared
+    assert data_of(page)["frontierLoss"] == ("RMSE" if is_squared else "loss")
+
+
 def test_rows_fitted_alone_are_called_so(tmp_path: Path) -> None:
     front = checked_frontier(a_front(4, error=None))
     assert [s.rows for s in front.series] == ["rows fitted"]

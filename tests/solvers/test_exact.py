@@ -367,11 +367,11 @@ def test_a_huber_loss_without_curvature_anywhere() -> None:
 
 
 def learnt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqp, "choose_curvature", lambda p, o, _: curvature.LimitedMemory(p, o))
+    monkeypatch.setattr(sqp, "choose_curvature", lambda p, o, *_: curvature.LimitedMemory(p, o))
 
 
 def computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqp, "choose_curvature", curvature.Newton)
+    monkeypatch.setattr(sqp, "choose_curvature", lambda *given: curvature.Newton(*given[:3]))
 
 
 def test_a_huber_loss_without_curvature_anywhere_in_sparse_rows(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import anymix as ax
@@ -138,3 +139,48 @@ def test_solve_goes_on_from_a_model_of_a_path() -> None:
     cold, warm = (ax.solve(problem, gamma=0.01, start=start) for start in (None, near))
     assert warm.objective == pytest.approx(cold.objective, abs=2e-6)
     assert warm.n_iter < cold.n_iter
+
+
+def wide_problem() -> LinearDomains:
+    """More parameters than a Hessian is made for, of sparse rows."""
+    rng = np.random.default_rng(3)
+    X = np.hstack(
+        [rng.normal(size=(300, 20)) + rng.normal(size=(300, 1)), rng.random((300, 620)) < 0.01]
+    )
+    y = X[:, 0] - X[:, 21] + rng.logistic(size=300) > 0
+    return LinearDomains(sparse.csr_array(X), y, np.arange(300) % 3)
+
+
+def falling(path: Path, mixtures: MixtureSet) -> list[float]:
+    """The objectives of models for γ falling, each from the one before."""
+    start, found = None, []
+    for gamma in (1.0, 0.3, 0.1, 0.03):
+        start = path.model(mixtures, gamma, start=start)
+        worst = mixtures.maximize(start.domain_losses) @ start.domain_losses
+        found.append(float(worst + gamma / 2 * start.w[:-1] @ start.w[:-1]))
+    return found
+
+
+@pytest.mark.parametrize("mixtures", [ax.Point([0.6, 0.3, 0.1]), ax.Simplex(3)], ids=repr)
+def test_steps_of_one_model_help_the_next(
+    mixtures: MixtureSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, passes = wide_problem(), Counter[str]()
+    scores = WeightedRows.scores
+
+    def counted(self: WeightedRows, w: Any) -> Any:
+        passes["now"] += 1
+        return scores(self, w)
+
+    monkeypatch.setattr(WeightedRows, "scores", counted)
+    path, forgetful = Path(problem, tol=1e-7), Path(problem, tol=1e-7)
+    forgetful._steps = deque(maxlen=0)
+    found = falling(path, mixtures)
+    n_passes = passes.pop("now")
+    falling(forgetful, mixtures)
+    n_without = passes.pop("now")
+    certified = [
+        ax.solve(problem, mixtures, gamma, tol=1e-9).objective for gamma in (1.0, 0.3, 0.1, 0.03)
+    ]
+    np.testing.assert_allclose(found, certified, rtol=0, atol=2e-7)
+    assert n_passes < 0.9 * n_without

@@ -19,7 +19,8 @@ Array = NDArray[np.float64]
 
 __all__ = ["BINS", "lowest_mean", "lowest_means", "lowest_ratio"]
 
-BINS = 1024  # more rows than twice this are summed up in bins
+BINS = 1024
+"""More rows than twice this are summed up in so many bins."""
 AT_ONCE = 2**18  # numbers of many short columns that are worked on together
 
 

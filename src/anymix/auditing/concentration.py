@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 METHODS = ("betting", "bernstein", "hoeffding", "clopper_pearson")
+"""The ways to bound a mean that can be asked for by name."""
 BET = 0.3  # the part of the tail that the bets may use; the rest is for the binomial tail
 LARGE_BET = 0.9  # that for losses far below their limit, where bets always win, such as log losses
 STEPS = 45  # halvings: an error of 2⁻⁴⁵

@@ -13,16 +13,20 @@ AllowApt = Annotated[
     bool,
     typer.Option(
         "--allow-apt",
-        help="If the address of Fashion-MNIST does not answer, let apt-get download (not install) "
-        "the Debian package that holds it.",
+        help="If the server of Fashion-MNIST does not answer, let apt-get download the Debian "
+        "package that holds it. Nothing is installed.",
     ),
 ]
 
 
 def list_data(as_json: Json = False) -> None:
-    """Which data sets there are, and whether the cache holds them.
+    """List the data sets, whether they are on this computer, and in which folder.
 
-    Example: `anymix data list --json`.
+    Examples:
+
+    - anymix data list
+
+    - anymix data list --json
     """
     from anymix import datasets
 
@@ -37,14 +41,19 @@ def list_data(as_json: Json = False) -> None:
 
 
 def fetch_data(
-    names: Annotated[list[str] | None, typer.Argument(help="Data sets; all by default.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which data sets to download; all if none is named.")
+    ] = None,
     allow_apt: AllowApt = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fetch data sets into the cache and verify them.
+    """Download data sets, check that they are whole, and keep them for later.
 
-    Examples: `anymix data fetch`, `anymix data fetch adult`, `anymix data fetch fashion
-    --allow-apt`.
+    Examples:
+
+    - anymix data fetch adult
+
+    - anymix data fetch fashion --allow-apt
     """
     from anymix import datasets
 
@@ -64,10 +73,16 @@ def fetch_data(
         raise OSError(". ".join(faults))
 
 
-def print_path(name: Annotated[str, typer.Argument(help="The data set.")]) -> None:
-    """Print the folder that holds a data set, or would.
+def print_path(
+    name: Annotated[str, typer.Argument(help="The name of the data set, such as adult.")],
+) -> None:
+    """Print the folder in which a data set is kept, whether it is there yet or not.
 
-    Example: `ls $(anymix data path adult)`.
+    Examples:
+
+    - anymix data path adult
+
+    - ls $(anymix data path adult)
     """
     from anymix import datasets
 

@@ -31,12 +31,23 @@ class Where(StrEnum):
 
 
 Folder = Annotated[
-    Path, typer.Option("--app", help="Folder of the Flower app.", show_default=False)
+    Path, typer.Option("--app", help="The folder of the Flower app to run.", show_default=False)
 ]
-Engine = Annotated[Where, typer.Option(help="In this process, in Ray, or as real processes.")]
+Engine = Annotated[
+    Where,
+    typer.Option(
+        help="Where the clients run: all in this process (local), in Ray's simulation (ray), or "
+        "each as a process of its own (deployment)."
+    ),
+]
 RunConfig = Annotated[
     list[str] | None,
-    typer.Option("--run-config", "-c", help="Overrides of the app's run config, as pairs."),
+    typer.Option(
+        "--run-config",
+        "-c",
+        help="Settings that differ from the app's own, as pairs such as 'num-clients=4'. Can be "
+        "given several times.",
+    ),
 ]
 
 
@@ -47,7 +58,10 @@ def run_federation(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Run a Flower app over clients that keep their data; the numbers are the same on each engine.
+    """Train one model with clients that keep their rows to themselves, by a Flower app.
+
+    Every engine gives the same numbers, so you can try an app in this process first. What the app
+    found is printed at the end.
 
     Examples:
 

@@ -34,7 +34,10 @@ app.command("cluster")(cluster_file)
 app.command("federate")(run_federation)
 app.command("reproduce")(run_experiments)
 
-data = typer.Typer(no_args_is_help=True, help="The data sets: which there are, and where.")
+data = typer.Typer(
+    no_args_is_help=True,
+    help="Download the data sets of the examples, and see where they are kept.",
+)
 data.command("list")(list_data)
 data.command("fetch")(fetch_data)
 data.command("path")(print_path)

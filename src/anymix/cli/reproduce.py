@@ -32,32 +32,35 @@ class Scale(StrEnum):
     PAPER = "paper"
 
 
-Experiment = Annotated[What, typer.Argument(help="The experiment.", show_default=False)]
+Experiment = Annotated[What, typer.Argument(help="Which experiment to run.", show_default=False)]
 Runs = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Runs of each row; 50 in the paper, of language models one.",
-        show_default="50, of language models 1",
+        help="How often each row of a table is trained, with other seeds; 50 times in the paper.",
+        show_default="50; 1 for language",
     ),
 ]
-Fast = Annotated[bool, typer.Option("--fast", help="5 runs, and fewer γ to choose from.")]
+Fast = Annotated[bool, typer.Option("--fast", help="Train 5 times only, and try fewer γ.")]
 Size = Annotated[
     Scale,
     typer.Option(
-        help="Of language models: small is sized for 20 minutes on two cores, medium for one to "
-        "two hours, paper for half a day or more."
+        help="How large the language models are. On two cores, small takes about 20 minutes, "
+        "medium one to two hours, and paper half a day or more."
     ),
 ]
 Jobs = Annotated[
     int,
     typer.Option(
         min=1,
-        help="Processes; the numbers do not depend on it. Of language models: threads, which round "
-        "differently.",
+        help="How many processes work at once; the numbers do not depend on it. For language, "
+        "how many threads, which change the last digits.",
     ),
 ]
-Out = Annotated[Path, typer.Option(file_okay=False, help="Folder for JSON, CSV and PNG.")]
+Out = Annotated[
+    Path,
+    typer.Option(file_okay=False, help="Folder to write tables (JSON, CSV) and pictures into."),
+]
 
 
 def run_experiments(
@@ -70,12 +73,13 @@ def run_experiments(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Run the experiments of the paper and print its numbers beside ours.
+    """Repeat the experiments of the paper and print its numbers beside ours.
 
-    Adult is Table 1, Fashion is Table 2, language is Table 3 (needs PyTorch). The data are fetched
-    when they are first needed. Runs of language models are kept in a folder `runs` inside --out:
-    stopped or killed, the same command goes on where they are and ends with the same numbers.
-    `all` leaves out the language models, which take longest.
+    `adult` is Table 1, `fashion` is Table 2, and `language` is Table 3, which needs PyTorch.
+    `proposition1` checks an example of the paper. `all` runs the others but leaves out the language
+    models, which take longest. The data are downloaded when they are first needed. Training of
+    language models is saved in the folder `runs` inside --out: after a stop, the same command goes
+    on from there and ends with the same numbers.
 
     Examples:
 

@@ -235,4 +235,5 @@ def frontier_of(
         frontier_losses(losses, held.mixtures, baseline, held.reference),
         judged,
         places.index(index),
+        found.loss,
     )

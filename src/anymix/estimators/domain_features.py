@@ -22,10 +22,12 @@ from anymix.problem.rows import Rows
 
 Array = NDArray[np.float64]
 Kind = str | None
+"""One of KINDS, or None for a model that does not see the domain."""
 
 __all__ = ["KINDS", "Deviations", "Kind", "deviation_columns", "members_of", "widened"]
 
 KINDS = ("intercept", "slopes")
+"""What of a model may differ between domains."""
 MOST_DENSE = 2e7  # entries up to which the wider X is dense if X is
 
 

@@ -40,6 +40,7 @@ Array = NDArray[np.float64]
 __all__ = ["RULES", "HeldOut", "Judged", "NothingGained", "in_doubt", "mean_error"]
 
 RULES = ("guard", "min", "1se")
+"""How a model is chosen by rows held out, by name."""
 FEWEST_ROWS = 10  # of a domain: fewer do not tell enough to change the model for all others
 WORTH = 0.01  # a change of the ordinary model's worst loss that is worth a change of the model
 BELOW_ONE = float(ndtr(1.0))  # how often a normal error is at most one standard error

@@ -26,6 +26,7 @@ from anymix.solvers.sqp import Waypoint
 Array = NDArray[np.float64]
 
 Anchor = str | ArrayLike | None
+"""Where a regulariser pulls: "ordinary", a model given, or None for 0."""
 
 __all__ = [
     "GAMMAS",
@@ -43,9 +44,11 @@ __all__ = [
 ]
 
 GAMMAS = tuple(np.logspace(0, -5, 11).tolist())
+"""The γ that are tried for the ordinary model where none is given."""
 MOST_KEPT = 2e7  # entries of X in all problems that are kept
 NEAR = 2  # places in GAMMAS: so far from the best of one repeat is that of all
-ROUGH = 1e-4  # a gap that changes no choice between models
+ROUGH = 1e-4
+"""A gap that changes no choice between models."""
 
 
 @dataclass(frozen=True, eq=False)

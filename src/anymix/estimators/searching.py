@@ -34,6 +34,7 @@ from anymix.mixtures import MixtureSet, Penalty
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
+from anymix.problem.losses import Loss
 from anymix.problem.rows import Rows, constant_losses
 from anymix.solvers.exact import Solution
 from anymix.solvers.paths import Path
@@ -52,7 +53,9 @@ __all__ = [
 ]
 
 ROBUSTNESS = (0.25, 0.5, 0.75, 1.0)
+"""The t that are tried where none is given."""
 ROBUST_GAMMAS = (10.0, 1.0, 0.1, 0.01, 1e-3)  # 10: only the intercept leaves the ordinary model
+"""The γ that are tried for robust models where none is given."""
 
 
 class Candidate(NamedTuple):
@@ -150,11 +153,14 @@ class Found:
         Their losses.
     solutions : list of Waypoint
         Their models in the last fold, to start from.
+    loss : Loss or None
+        The loss that was trained, if it is known.
     """
 
     candidates: list[Candidate]
     held_out: HeldOut
     solutions: list[Waypoint]
+    loss: Loss | None = None
 
     @property
     def best_robust(self) -> int:
@@ -238,7 +244,7 @@ def _search(rows: Rows, repeats: Sequence[Sequence[Split]], plan: Plan) -> Found
     resolution = 2 * ROUGH * train.loss_scale
     constant = judged.average @ constant_losses(rows)[times > 0]
     judged = replace(judged, resolution=resolution, constant=np.asarray(constant))
-    return Found(candidates, judged, solutions)
+    return Found(candidates, judged, solutions, rows.loss)
 
 
 def _without_copies(plan: Plan, rows: Rows) -> Plan:

@@ -30,6 +30,7 @@ from anymix.flower.local import LocalGrid
 from anymix.flower.superlink import Show, start_node, start_superlink
 
 Engine = Literal["local", "ray", "deployment"]
+"""Where clients run: in this process, in Ray, or as processes of their own."""
 
 __all__ = ["Engine", "federate", "read_overrides", "save_result", "show_log"]
 

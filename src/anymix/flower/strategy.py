@@ -90,7 +90,8 @@ class AgnosticStrategy(Strategy):
         the difference, row by row), or the average where that is surely better.
     hold_out : float
         The part of its rows, of each domain, that a client keeps out of training to judge models
-        by; which rows these are is fixed by the seed and its key.
+        by; which rows these are is fixed by the seed and its key. Not with Privacy or Robust:
+        the losses of these rows travel as plain sums.
     evaluate_every : int
         With hold_out, so many rounds lie between two models that are judged.
     stop_after : int, optional
@@ -175,6 +176,13 @@ class AgnosticStrategy(Strategy):
             raise InputError("output", f"is {self.output!r}", fix)
         fix = "give a number in [0, 1)"
         finite_number("hold_out", self.hold_out, fix, lambda part: 0 <= part < 1)
+        if self.hold_out > 0 and not self.aggregation.exact:
+            found = f"is {self.hold_out:g} with {type(self.aggregation).__name__}"
+            fix = (
+                "leave one of them out: losses of rows held out are plain sums, without the noise "
+                "or the care of this aggregation"
+            )
+            raise InputError("hold_out", found, fix)
         if self.stop_after is not None:
             count("stop_after", self.stop_after)
             if self.hold_out == 0:

@@ -21,7 +21,8 @@ Array = NDArray[np.float64]
 
 __all__ = ["FEWEST_ROWS", "Blend", "best_blend", "least_alpha"]
 
-FEWEST_ROWS = 10  # fewer do not tell enough to leave the shared model
+FEWEST_ROWS = 10
+"""Rows of a domain; fewer do not tell enough to leave the shared model."""
 FEW_ROWS = 30  # up to here the shared model gets the benefit of the doubt
 GRID = 400  # points at which the last α that is as good as the best is looked for
 

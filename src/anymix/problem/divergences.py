@@ -191,6 +191,7 @@ DIVERGENCES = {
         open_end=True,
     ),
 }
+"""The divergences that can be asked for by name."""
 
 
 def divergence_of(name: Any) -> Divergence:

@@ -117,7 +117,10 @@ class Evaluation:
             return np.asarray(flat).reshape(table.n_domains, table.n_features)
         columns = np.zeros((table.n_domains, table.n_features))
         for k, rows, transposed in table._runs:
-            columns[k] += transposed @ weighted.data[rows]
+            v = weighted.data[rows]
+            columns[k] += transposed @ v
+            if table._split is not None:
+                columns[k, table._split.places] += v @ table._split.block[rows]
         return columns
 
     def _domain_gradient(self, k: int) -> Array:

@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 
 __all__ = ["gram", "gram_diagonal"]
 
+MOST_KEPT = 2**22  # entries whose squares are kept: a solver asks for several diagonals
+
 
 def gram(table: WeightedRows, h: Array, made: sparse.csc_array | None = None) -> Array:
     """Σ_i h_i (x_i, 1)(x_i, 1)ᵀ for weights h (n,); quicker where the `products` are made."""
@@ -36,7 +38,8 @@ def gram(table: WeightedRows, h: Array, made: sparse.csc_array | None = None) ->
 def gram_diagonal(table: WeightedRows, h: Array) -> Array:
     """Its diagonal, for weights (n,), or (n, K) of as many blocks, flat."""
     if sparse.issparse(table.X):
-        parts = _squares_pulled_back(table.X, h)
+        few = table.X.nnz <= MOST_KEPT
+        parts = table.squares.T @ h if few else _squares_pulled_back(table.X, h)
     else:
         parts = np.einsum("ij,ij,i...->j...", table.X, table.X, h)
     parts = parts.T.reshape(table.n_scores, -1)

@@ -17,6 +17,7 @@ from scipy import sparse
 from anymix.errors import InputError
 from anymix.problem.arrays import refuse_missing
 from anymix.problem.floors import rounding_of
+from anymix.problem.full_columns import FullColumns, split_columns
 from anymix.problem.losses import Loss
 from anymix.problem.row_products import products
 
@@ -131,13 +132,16 @@ class WeightedRows:
         coef, shift = self.unpack(w)
         if self.n_scores > 1:
             return np.asarray(self.X @ coef.T) + shift
-        z = np.asarray(self.X @ coef[0])
+        split = self._known_split
+        z: Array = np.asarray(self.X @ coef[0]) if split is None else split.times(coef[0])
         z += shift[0]
         return z
 
     def pull_back(self, v: Array) -> Array:
         """Σ_i v_i (x_i, 1) for v (n,), or the K blocks of it for v (n, K), flat."""
-        parts = np.asarray(self.X.T @ v).T.reshape(self.n_scores, -1)  # (scores, d)
+        split = self._known_split if self.n_scores == 1 else None
+        pulled = np.asarray(self.X.T @ v).T if split is None else split.pulled_back(v)
+        parts = pulled.reshape(self.n_scores, -1)  # (scores, d)
         if self.intercept:
             parts = np.column_stack([parts, v.sum(axis=0).reshape(-1, 1)])
         return parts.ravel()
@@ -177,6 +181,23 @@ class WeightedRows:
     def products(self) -> sparse.csc_array | None:
         """x_ij x_ik of every row where they are few; worth making for many Hessians only."""
         return products(self.X)
+
+    @cached_property
+    def squares(self) -> Any:
+        """x_ij² of sparse rows, at the same places."""
+        X = self.X
+        return sparse.csr_array((X.data**2, X.indices, X.indptr), shape=X.shape, copy=False)
+
+    @cached_property
+    def _split(self) -> FullColumns | None:
+        """The full columns of sparse rows apart; worth making for many products only."""
+        return split_columns(self.X)
+
+    @property
+    def _known_split(self) -> FullColumns | None:
+        """The same if it is made already."""
+        known: FullColumns | None = vars(self).get("_split")
+        return known
 
     # -- which rows ----------------------------------------------------------------------------
 
@@ -245,6 +266,7 @@ class WeightedRows:
         """(k, rows, X_rowsᵀ) of each stretch of rows of one domain; None if there are too many.
 
         SciPy's own slices would be copies; these look into X, at the entries where its rows begin.
+        Full columns are left out where they are apart.
         """
         k = self.average.indices
         starts = np.append(0, np.flatnonzero(np.diff(k)) + 1)
@@ -257,9 +279,10 @@ class WeightedRows:
         ]
 
     def _transposed(self, start: int, end: int) -> sparse.csc_array:
+        X = self.X if self._split is None else self._split.rest
         piece = sparse.csc_array((self.n_features, end - start))
-        piece.data, piece.indices = self.X.data, self.X.indices
-        piece.indptr = self.X.indptr[start : end + 1]
+        piece.data, piece.indices = X.data, X.indices
+        piece.indptr = X.indptr[start : end + 1]
         return piece
 
     @cached_property

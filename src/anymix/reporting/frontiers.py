@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_vector
+from anymix.problem.losses import SquaredError
 from anymix.reporting.words import number
 from anymix.solvers.frontier import Frontier, FrontierLosses
 
@@ -80,6 +81,8 @@ class Front:
         The rows held out, if there are any, then the rows fitted.
     title : str
         What the losses are called: "loss", or "RMSE" for roots of half squared errors.
+    trained : str
+        The loss that was trained, if it is known and not that of the audit.
 
     Examples
     --------
@@ -97,6 +100,7 @@ class Front:
     chosen: int | None
     series: list[Series]
     title: str = "loss"
+    trained: str = ""
 
     @property
     def ordinary(self) -> int | None:
@@ -159,6 +163,8 @@ class Front:
             rows = "Rows held out tell what to expect of new rows; rows fitted flatter a model."
         if self.title != "loss":
             return f"{rows} {self.title} is √(2 × the loss that was trained, half squared errors)."
+        if self.trained:
+            return f"{rows} The loss is the one that was trained, {self.trained}, and not an RMSE."
         return f"{rows} The loss is the one that was trained, which need not be that of the audit."
 
 
@@ -174,8 +180,9 @@ def checked_frontier(
     names : sequence of str, optional
         The domains it must have, in any order.
     rooted : bool
-        Whether half squared errors were trained, to be shown as RMSE = √(2 L); a loss below 0, of
-        models that are compared with a baseline, stays as it is.
+        Whether the audit shows half squared errors as RMSE = √(2 L): so is the frontier, unless
+        another loss was trained; a loss below 0, of models that are compared with a baseline,
+        stays as it is.
 
     Returns
     -------
@@ -195,13 +202,16 @@ def checked_frontier(
     held, fitted = frontier.held_out, frontier.fitted
     found_series = [] if held is None else [_series(HELD_OUT, "held_out", held, order)]
     series = [*found_series, _series(FITTED, "fitted", fitted, order)]
-    rooted = rooted and min(float(x.min()) for s in series for x in (s.pooled, s.worst)) > 0
+    other = rooted and not isinstance(frontier.loss, SquaredError | None)
+    least = min(float(x.min()) for s in series for x in (s.pooled, s.worst))
+    rooted = rooted and not other and least > 0
     return Front(
         t[order],
         _gammas(frontier, order),
         _chosen(frontier, order),
         [_rooted(s) for s in series] if rooted else series,
         "RMSE" if rooted else "loss",
+        str(frontier.loss) if other else "",
     )
 
 

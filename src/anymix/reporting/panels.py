@@ -135,8 +135,8 @@ def marks_of(front: Front, panel: Panel) -> list[Mark]:
     taken = ["robust, taken", robustness_in_words(front.robustness[i])]
     if o is None:
         return [Mark(i, taken, True)]
-    low, high = panel.x.ends
-    if abs(first.pooled[i] - first.pooled[o]) > (high - low) / 3:
+    along = abs(first.pooled[i] - first.pooled[o]) / np.ptp(panel.x.ends)
+    if max(along, abs(first.worst[i] - first.worst[o]) / np.ptp(panel.y.ends)) > 0.3:
         return [Mark(o, ["ordinary"], True), Mark(i, taken, True)]
     higher = bool(first.worst[i] > first.worst[o])
     return [Mark(o, ["ordinary"], not higher), Mark(i, taken, higher)]

@@ -115,3 +115,4 @@ SCALES = {
         ),
     )
 }
+"""The sizes of the language models, by name: small, medium and paper."""

@@ -5,12 +5,14 @@ Both eliminate the step d = −H⁻¹(Jᵀλ + r) from the quadratic model, whic
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, eigh
+from scipy.linalg.blas import dger
 from scipy.linalg.lapack import dpotrs, dtrtrs
 
 from anymix.problem.objective import Here, Objective, Oracle
@@ -18,8 +20,19 @@ from anymix.solvers.certificates import damped_cholesky
 
 Array = NDArray[np.float64]
 Eliminated = tuple[Array, Array, Callable[[Array], Array]]
+Steps = deque[tuple[Array, Array]]
 
-__all__ = ["Curvature", "LimitedMemory", "Newton", "centred", "choose_curvature"]
+__all__ = [
+    "Curvature",
+    "LimitedMemory",
+    "Newton",
+    "Steps",
+    "centred",
+    "choose_curvature",
+    "room_for_steps",
+]
+
+KEPT, WIDEST = 12, 2**16  # steps that the next model of a path begins with; parameters at most
 
 
 class Curvature(Protocol):
@@ -56,11 +69,21 @@ class Curvature(Protocol):
         ...
 
 
-def choose_curvature(problem: Oracle, objective: Objective, rows: int) -> Curvature:
+def choose_curvature(
+    problem: Oracle, objective: Objective, rows: int, steps: Steps | None = None
+) -> Curvature:
     """The true curvature while a Hessian costs about as much as what it saves."""
     if problem.n_parameters <= problem.dense_up_to:
         return Newton(problem, objective, rows)
-    return LimitedMemory(problem, objective)
+    return LimitedMemory(problem, objective, steps)
+
+
+def room_for_steps(n_parameters: int) -> Steps:
+    """Where one model of a path leaves the last (s, change of the losses' gradient) for the next.
+
+    The curvature of the losses is about the same there, and that of γR is added anew.
+    """
+    return deque(maxlen=KEPT if n_parameters <= WIDEST else 0)
 
 
 def centred(n_scores: int, w: Array) -> Array:
@@ -133,35 +156,59 @@ class Newton:
 
 
 class LimitedMemory:
-    """H by L-BFGS: the last steps s and gradient changes y of the Lagrangian, over P ≈ H."""
+    """H by L-BFGS: the last steps s and gradient changes y of the Lagrangian, over P ≈ H.
+
+    It begins with what `steps` remember of another model of these rows, and leaves its own there.
+    """
 
     refresh = (0, 10, 40)  # iterations at which P is made anew, as the iterates settle
     memory = 30
     refine = None  # a step from here costs as much as the next iteration
     is_newton = False
 
-    def __init__(self, problem: Oracle, objective: Objective) -> None:
+    def __init__(self, problem: Oracle, objective: Objective, steps: Steps | None = None) -> None:
         self.problem, self.objective = problem, objective
         self.pairs: list[tuple[Array, Array, float]] = []  # (s, y, 1/⟨s, y⟩)
         self.scale, self.age = 1.0, 0
+        self.steps: Steps = deque(maxlen=0) if steps is None else steps
+        if not objective.shrinkage.is_quadratic:  # then ∇R changes by more than s tells
+            self.steps = deque(maxlen=0)
+        for s, change in self.steps:
+            self._add(s, change + self._regularizer_change(s))
 
     def update(self, here: Here, mixture: Array) -> None:
         """P at (w, λ), now and then."""
         if self.age in self.refresh:
             vars(self).pop("precondition", None)  # the new one needs the room of the old one
             self.precondition = _preconditioner(self.problem, self.objective, here, mixture)
+            self._rescale()
         self.age += 1
 
     def learn(self, old_w: Array, w: Array, change: Array) -> None:
         """Take in the pair (s, y), y the change of ∇Φ(·, λ), if it shows positive curvature."""
         s = w - old_w
         gradient = self.objective.regularizer_gradient
-        y = change + gradient(w) - gradient(old_w)
+        if self._add(s, change + gradient(w) - gradient(old_w)):
+            self.steps.append((s, change))
+            self._rescale()
+
+    def _add(self, s: Array, y: Array) -> bool:
         product = float(s @ y)
-        if product <= 1e-12 * float(np.linalg.norm(s) * np.linalg.norm(y)):
-            return
-        self.pairs = [*self.pairs[1 - self.memory :], (s, y, 1 / product)]
-        self.scale = product / float(y @ self.precondition(y[:, None])[:, 0])
+        is_convex = product > 1e-12 * float(np.linalg.norm(s) * np.linalg.norm(y))
+        if is_convex:
+            self.pairs = [*self.pairs[1 - self.memory :], (s, y, 1 / product)]
+        return is_convex
+
+    def _regularizer_change(self, s: Array) -> Array:
+        """∇R(w + s) − ∇R(w), the same at all w where R is quadratic."""
+        gradient = self.objective.regularizer_gradient
+        return gradient(s) - gradient(np.zeros_like(s))
+
+    def _rescale(self) -> None:
+        """P⁻¹ as large as the last pair says."""
+        if self.pairs:
+            _, y, rho = self.pairs[-1]
+            self.scale = 1 / (rho * float(y @ self.precondition(y[:, None])[:, 0]))
 
     def judge(self, ratio: float) -> None:
         """Nothing: the pairs tell."""
@@ -170,19 +217,20 @@ class LimitedMemory:
         """After no step went down: forget the pairs, if there are any."""
         found = bool(self.pairs)
         self.pairs, self.scale, self.age = [], 1.0, 0
+        self.steps.clear()
         return found
 
     def inverse(self, V: Array) -> Array:
-        """H⁻¹V for all columns of V at once: the two-loop recursion."""
-        V = V.copy()
+        """H⁻¹V for all columns of V at once: the two-loop recursion, each step in place."""
+        V = np.array(V, order="F")
         shares = []
         for s, y, rho in reversed(self.pairs):
             share = rho * (s @ V)
-            V -= np.outer(y, share)
+            V = dger(-1.0, y, share, a=V, overwrite_a=1)  # V − y shareᵀ
             shares.append(share)
-        V = self.scale * self.precondition(V)
+        V = np.asfortranarray(self.scale * self.precondition(V))
         for (s, y, rho), share in zip(self.pairs, reversed(shares), strict=True):
-            V += np.outer(s, share - rho * (y @ V))
+            V = dger(1.0, s, share - rho * (y @ V), a=V, overwrite_a=1)
         return V
 
     def eliminate(self, jacobian: Array, r: Array) -> tuple[Array, Array, Callable[[Array], Array]]:

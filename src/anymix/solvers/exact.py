@@ -20,7 +20,7 @@ from anymix.errors import InputError
 from anymix.mixtures import MixtureSet, Penalty
 from anymix.problem.objective import Conditioned, Here, Objective, Oracle
 from anymix.solvers.certificates import Certificate, bracket, sharper_lower
-from anymix.solvers.curvature import centred
+from anymix.solvers.curvature import Steps, centred
 from anymix.solvers.sqp import Iterate, Waypoint, iterates
 
 Array = NDArray[np.float64]
@@ -148,17 +148,54 @@ def solve(
     check_solver_input(problem, tol, max_iter)
     problem = problem.merged()
     objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior, anchor)
+    return solve_objective(problem, objective, tol, start, max_iter, verbose=verbose)
+
+
+def solve_objective(
+    problem: Oracle,
+    objective: Objective,
+    tol: float,
+    start: Solution | Waypoint | ArrayLike | None,
+    max_iter: int,
+    *,
+    verbose: bool = False,
+    steps: Steps | None = None,
+) -> Solution:
+    """The same, of a problem whose rows are merged and an objective that is made.
+
+    Parameters
+    ----------
+    problem : Oracle
+        The losses.
+    objective : Objective
+        All else.
+    tol : float
+        As in `solve`.
+    start : Solution, Waypoint, array-like or None
+        Where to begin.
+    max_iter : int
+        The largest number of iterations.
+    verbose : bool
+        Show a progress line.
+    steps : Steps or None
+        What other models of the same rows have taught of the curvature; it learns on.
+
+    Returns
+    -------
+    Solution
+    """
     tol *= problem.loss_scale
     inside = problem.conditioned()
     with _progress(verbose) as watch:
         if inside is None:
-            solution = _solve(problem, objective, tol, start, max_iter, watch)
+            solution = _solve(problem, objective, tol, start, max_iter, watch, steps)
         else:
-            solution = _solve_inside(inside, objective, tol, start, max_iter, watch)
+            solution = _solve_inside(inside, objective, tol, start, max_iter, watch, steps)
     if not solution.converged:
         from anymix.solvers.gap_warning import warn_of_gap  # loads scikit-learn
 
-        warn_of_gap(f"{solution.n_iter} iterations", solution.certificate.gap, tol, TO_CLOSE_IT)
+        done, gap = f"{solution.n_iter} iterations", solution.certificate.gap
+        warn_of_gap(done, gap, tol, TO_CLOSE_IT, level=4)  # whoever called the caller
     return solution
 
 
@@ -181,10 +218,12 @@ def _solve(
     start: Solution | Waypoint | ArrayLike | None,
     max_iter: int,
     watch: Callable[[Record], None],
+    steps: Steps | None = None,
 ) -> Solution:
     least = max(tol, 1e-12 * problem.loss_scale)  # nothing finer can be seen
     objective = objective.smoothed(0.01 * least)
-    path = iterates(problem, objective, *starting_point(problem, objective, start))
+    begin = starting_point(problem, objective, start)
+    path = iterates(problem, objective, *begin, steps=steps)
     return _certified(problem, objective, path, tol, max_iter, watch)
 
 
@@ -195,6 +234,7 @@ def _solve_inside(
     start: Solution | Waypoint | ArrayLike | None,
     max_iter: int,
     watch: Callable[[Record], None],
+    steps: Steps | None = None,
 ) -> Solution:
     """The solution by way of the inner problem; its value is that of the w returned."""
     unit, inner = inside.scale * inside.scale, objective.inside(inside)
@@ -202,7 +242,7 @@ def _solve_inside(
         start = replace(start, w=inside.inward(start.w))
     elif start is not None:
         start = inside.inward(np.asarray(start, dtype=np.float64))
-    found = _solve(inside.problem, inner, tol / unit, start, max_iter, watch)
+    found = _solve(inside.problem, inner, tol / unit, start, max_iter, watch, steps)
     w = inside.outward(found.w)
     here = inside.problem.at(inside.inward(w))
     upper, lower = inner.upper(here), found.certificate.lower

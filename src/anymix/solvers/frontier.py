@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_number
 from anymix.mixtures import MixtureSet
+from anymix.problem.losses import Loss
 from anymix.problem.objective import Oracle, checked_set
 from anymix.solvers.exact import Solution, solve
 
@@ -77,6 +78,8 @@ class Frontier:
         Cross-validated losses; `pareto_front` has none, the estimators that choose have.
     chosen : int or None
         The place of the model that was chosen.
+    loss : Loss or None
+        The loss that was trained; None if that is not known.
 
     Examples
     --------
@@ -94,6 +97,7 @@ class Frontier:
     fitted: FrontierLosses
     held_out: FrontierLosses | None = None
     chosen: int | None = None
+    loss: Loss | None = None
 
     def to_frame(self) -> Any:
         """One row for each t.
@@ -183,6 +187,7 @@ def pareto_front(
         np.asarray(getattr(problem, "domain_names", range(problem.n_domains))),
         tuple(found),
         frontier_losses(losses, base, b, reference),
+        loss=getattr(problem, "loss", None),
     )
 
 

@@ -42,7 +42,7 @@ class GapWarning(ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has 
         return f"{self.found}; {self.fix}"
 
 
-def warn_of_gap(work: str, gap: float, tol: float, fix: str) -> None:
+def warn_of_gap(work: str, gap: float, tol: float, fix: str, level: int = 3) -> None:
     """Warn whoever called the solver that called this.
 
     Parameters
@@ -55,6 +55,8 @@ def warn_of_gap(work: str, gap: float, tol: float, fix: str) -> None:
         The gap that was asked for.
     fix : str
         What to do, such as "raise max_iter".
+    level : int
+        How many calls up the one to warn is: 3 if the solver itself calls this.
     """
     found = f"stopped after {work} with gap {gap:.2e} above the {tol:.2e} asked for"
-    warnings.warn(GapWarning(found, fix), stacklevel=3)
+    warnings.warn(GapWarning(found, fix), stacklevel=level)

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.mixtures import MixtureSet, Penalty
 from anymix.problem.objective import Here, Objective, Oracle
-from anymix.solvers.exact import check_solver_input, solve, starting_point, with_mean_of
+from anymix.solvers.curvature import room_for_steps
+from anymix.solvers.exact import (
+    check_solver_input,
+    solve_objective,
+    starting_point,
+    with_mean_of,
+)
 from anymix.solvers.sqp import Iterate, Waypoint, iterates
 
 Array = NDArray[np.float64]
@@ -58,11 +63,12 @@ class Path:
     ) -> None:
         check_solver_input(problem, tol, max_iter)
         self.problem = problem.merged()
-        self.options: dict[str, Any] = {"norm": norm, "tol": tol, "max_iter": max_iter}
+        self.norm, self.asked, self.max_iter = norm, tol, max_iter
         self.inside = self.problem.conditioned()
         self.inner = self.problem if self.inside is None else self.inside.problem
         self.unit = 1.0 if self.inside is None else self.inside.scale**2
         self.tol = tol * self.problem.loss_scale / self.unit
+        self._steps = room_for_steps(self.inner.n_parameters)
         self._last: tuple[Waypoint, Here] | None = None  # the model found last
         self._fork: tuple[Waypoint, Here] | None = None  # where several ways begin
 
@@ -97,22 +103,15 @@ class Path:
         -------
         Waypoint
         """
-        norm = self.options["norm"]
-        objective = Objective.of(self.problem, mixtures, gamma, mu, norm, offsets, prior, anchor)
+        objective = Objective.of(
+            self.problem, mixtures, gamma, mu, self.norm, offsets, prior, anchor
+        )
         at = self._settled(objective, start)
         if at is not None:
             return self._found(at.there, at.mixture)
         self._last = None  # makes room
-        found = solve(
-            self.problem,
-            mixtures,
-            gamma,
-            mu,
-            offsets=offsets,
-            anchor=anchor,
-            start=start,
-            prior=prior,
-            **self.options,
+        found = solve_objective(
+            self.problem, objective, self.asked, start, self.max_iter, steps=self._steps
         )
         return Waypoint(found.w, found.mixture, found.domain_losses)
 
@@ -122,7 +121,7 @@ class Path:
         A learnt curvature, or that of a norm near its kink, may be far too large. Then it says
         too early that nothing is left, and a proof is needed.
         """
-        inner, max_iter = self.inner, self.options["max_iter"]
+        inner, max_iter = self.inner, self.max_iter
         if inner.n_parameters > inner.dense_up_to or not objective.shrinkage.is_quadratic:
             return None
         if self.inside is not None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.problem.objective import Here, Objective, Oracle
-from anymix.solvers.curvature import Curvature, Newton, choose_curvature
+from anymix.solvers.curvature import Curvature, Newton, Steps, choose_curvature
 
 Array = NDArray[np.float64]
 
@@ -65,7 +65,12 @@ class Waypoint:
 
 
 def iterates(
-    problem: Oracle, objective: Objective, here: Here, mixture: Array, rows: int = 400
+    problem: Oracle,
+    objective: Objective,
+    here: Here,
+    mixture: Array,
+    rows: int = 400,
+    steps: Steps | None = None,
 ) -> Iterator[Iterate]:
     """The iterates from (w, λ), until nothing lowers the objective any more.
 
@@ -81,6 +86,8 @@ def iterates(
         The λ to begin with.
     rows : int
         A Hessian comes from about so many rows per parameter: it is right to 1/√rows.
+    steps : Steps or None
+        What other models of the same rows have taught of the curvature; it learns on.
 
     Yields
     ------
@@ -88,7 +95,7 @@ def iterates(
         One for every step.
     """
     jacobian, upper = here.jacobian(), objective.upper(here)
-    curvature = choose_curvature(problem, objective, rows)
+    curvature = choose_curvature(problem, objective, rows, steps)
     for k in count():
         if k == PATIENCE and problem.n_parameters <= problem.hessian_up_to:
             # too ill-conditioned for a learnt curvature

@@ -33,6 +33,7 @@ from anymix.solvers.stochastic import not_compiled, optimistic_afl, stochastic_a
 
 Array = NDArray[np.float64]
 Schedule = str | float
+""""theory", or a number c for step sizes c/√T."""
 
 __all__ = ["Schedule", "train"]
 

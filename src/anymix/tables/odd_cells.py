@@ -30,6 +30,7 @@ BLANKS = frozenset(["", "not available", "no data", *NOTHING.split(), *SIGNS.spl
 POINT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 COMMA = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")
+DIGIT = re.compile(r"\d")
 CODE = re.compile(r"[-+]?0\d+")  # 0150 is no number that people would add up
 DATES = {  # how a date is written: what it looks like, up to the time of day
     "%Y-%m-%d": re.compile(r"\d{4}-\d{1,2}-\d{1,2}"),
@@ -144,7 +145,8 @@ class Tally:
 
     def _styles(self, text: str) -> list[str]:
         """The styles that can read a cell."""
-        styles = [style for style in ".," if is_number(text, style)]
+        has_digits = DIGIT.search(text) is not None
+        styles = [style for style in ".," if has_digits and is_number(text, style)]
         if styles:
             self.is_code |= CODE.fullmatch(text) is not None
             if len(self.numbers) <= FEW:
@@ -152,6 +154,8 @@ class Tally:
             return styles
         if len(self.words) < 3:
             self.words.add(text)
+        if not has_digits:
+            return []
         day = TIME.sub("", text)
         return [style for style, look in DATES.items() if look.fullmatch(day)]
 
