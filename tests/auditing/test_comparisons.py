@@ -245,3 +245,17 @@ def test_rows_without_a_spread_have_the_guaranteed_difference_of_log_losses() ->
         assert np.ptp(expected[1:]) > 4  # 36 · 4/50 up and down
     low, high = compare(audit(y[:1], [0.3]), audit(y[:1], [0.4])).difference_intervals[0]
     assert -bound <= low < high <= bound
+
+
+def test_the_first_interval_told_has_its_name_and_equal_metrics_are_said_once() -> None:
+    y, q = np.arange(400) % 2, np.where(np.arange(400) % 2, 0.8, 0.2)
+    d = np.repeat(["few", "many"], [40, 360])
+    plain, sure = audit(y, 1 - q, d), audit(y, q, d)  # wrong everywhere; right everywhere
+    low, high = (f"{end:.4f}" for end in plain.agnostic_interval)
+    text = compare(plain, sure).summary()
+    name = "95% interval (guaranteed)"
+    assert f"0.2231 against 1.6094, {name} {low} to {high})" in text
+    back = compare(sure, plain).summary()
+    assert f"1.6094, {name} {low} to {high}, against 0.2231)" in back
+    surer = audit(y, np.where(y, 0.9, 0.1), d)
+    assert "and the same accuracy, 1.0000" in compare(sure, surer).summary()

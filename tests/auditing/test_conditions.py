@@ -85,7 +85,7 @@ def test_auc_and_calibration_are_of_single_domains_in_the_set_and_say_so() -> No
     only = ax.audit(Y, bad, D, mixtures=ax.Point([0.0, 1.0]))
     asked = condition("worst auc < 0.99")
     assert asked._value(only) == only.metrics["auc"][1] > only.metrics["auc"][0]
-    assert "worst auc of a single domain is" in str(asked.failure(only))
+    assert "worst AUC of a single domain is" in str(asked.failure(only))
     assert "single" not in str(condition("worst accuracy < 1").failure(only))
     calibration = condition("worst calibration error > 0")
     assert calibration._value(only) == only.metrics["calibration_error"][1]

@@ -51,3 +51,14 @@ def test_the_worst_ten_of_many_and_what_found_no_room() -> None:
     assert "region 7" in printed(audits(12)[0], 80)
     assert "In a wider terminal" in printed(one, 50)
     assert "In a wider terminal" not in printed(one, 160)
+
+
+def test_columns_give_way_where_no_word_is_broken() -> None:
+    r = np.random.default_rng(0)
+    y, place = r.random(3000) < 0.4, r.choice(["North", "South"], 3000)
+    said = np.clip(0.4 * y + r.random(3000) / 2, 0.01, 0.99)
+    found = ax.audit(y, said, place, metrics=["rates", "f1"])
+    words = set(printed(found, 80).split())
+    assert {"(guaranteed)", "calibration", "selection"} <= words
+    for low, high in found.intervals:
+        assert any(w.startswith(f"{low:.3f}–{high:.3f}") for w in words)

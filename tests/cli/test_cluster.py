@@ -98,3 +98,17 @@ def test_one_missing_number_does_not_make_every_number_a_word() -> None:
     labels = found.frame["domain"].to_numpy()
     assert len(np.unique(labels)) == 3
     assert all(len(np.unique(labels[kind == k])) == 1 for k in range(3))
+
+
+def test_segments_are_told_as_the_audit_is_and_not_by_other_predictions(tmp_path: Path) -> None:
+    r = np.random.default_rng(0)
+    frame = pd.DataFrame({"g": r.choice(["a", "b"], 1000), "age": r.integers(20, 60, size=1000)})
+    frame["y"], frame["prediction"] = 0.0, np.where(frame["age"] > 40, 300.0, 100.0)
+    frame["probability of rain"] = frame["prediction"] / 1000
+    table = tmp_path / "preds.csv"
+    frame.to_csv(table, index=False)
+    words = ("audit", table, "-t", "y", "-p", "prediction", "-d", "g", "--loss", "squared")
+    told = " ".join(run(*words, "--find-segments").split())
+    assert "Segment age > 40.5" in told
+    assert "its RMSE is 300.0, elsewhere 100.0; the difference of the half squared errors" in told
+    assert "rain" not in told

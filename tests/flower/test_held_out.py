@@ -15,7 +15,7 @@ from anymix.errors import InputError
 from anymix.flower import AgnosticStrategy, LocalGrid, Privacy, Robust, Secure, federated_train
 from anymix.flower.client_data import number_of
 from anymix.flower.held_out import split, take
-from anymix.flower.judging import Best, judge
+from anymix.flower.judging import Best, judge, worst_of
 from anymix.flower.members import Members
 from anymix.flower.wire import record_of
 from anymix.mixtures.choosing import data_mixture
@@ -165,6 +165,15 @@ def test_the_last_model_that_is_as_good_as_the_best_is_kept() -> None:
     assert best.kept.tolist() == [25.0, 25.0]
     best.see(np.zeros(2), 0.4, 35)  # a better one is kept at once
     assert (best.round, best.kept_round, best.since) == (35, 35, 0)
+
+
+def test_models_are_judged_without_the_domains_of_which_nothing_came() -> None:
+    losses = np.array([np.nan, 1.0, 3.0])
+    assert worst_of(ax.Simplex(3), losses) == 3.0
+    box = ax.Box([0.2, 0.2, 0.2], [0.6, 0.6, 0.6])  # the worst of it: 0.2, 0.2, 0.6
+    assert worst_of(box, losses) == pytest.approx((0.2 * 1 + 0.6 * 3) / 0.8)
+    assert np.isnan(worst_of(ax.Simplex(3), np.full(3, np.nan)))
+    assert np.isnan(worst_of(ax.Point([1.0, 0.0, 0.0]), losses))
 
 
 def two_regions(alike: bool) -> LocalGrid:

@@ -25,6 +25,7 @@ from anymix.flower import (
     Sum,
     federated_certify,
     federated_solve,
+    federated_train,
     secured,
 )
 from anymix.flower.masking import new_key, public_key
@@ -66,6 +67,14 @@ def test_the_run_is_the_one_without_masks(options: dict[str, Any]) -> None:
         assert ours["clients"] == theirs["clients"] == 5
     assert masked.output == plain.output
     assert not np.array_equal(plain.w, 0 * plain.w)
+
+
+def test_two_masked_trainings_are_compared_by_masked_sums() -> None:
+    plain = federated_train(plain_grid(), num_rounds=4, hold_out=0.3)
+    masked = federated_train(secure_grid(), num_rounds=4, hold_out=0.3, aggregation=Secure())
+    assert masked.is_ordinary is plain.is_ordinary
+    assert masked.error > 0
+    np.testing.assert_allclose((masked.gain, masked.error), (plain.gain, plain.error), atol=1e-9)
 
 
 @pytest.mark.parametrize("resolution", [2.0**-10, 2.0**-20])

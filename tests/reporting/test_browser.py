@@ -538,6 +538,18 @@ def test_the_training_is_drawn(tmp_path: Path, opened: Open) -> None:
     assert np.ptp(first) == 0  # 1/12 all the time
 
 
+def test_a_training_of_one_step_has_its_ticks_on_the_chart(tmp_path: Path, opened: Open) -> None:
+    history = [{"step": 1, "upper": 3913802116.0008, "lower": 3913802116.0}]
+    page = opened(report(two_models(3), tmp_path / "report.html", history=history))
+    chart = page.locator("#training .chart svg")
+    ticks = chart.locator("text.tick")
+    assert {"1", "2"} <= set(ticks.all_text_contents())  # whole steps
+    assert len(set(ticks.all_text_contents())) == ticks.count() > 4
+    box = chart.bounding_box()
+    heights = ticks.evaluate_all("(all) => all.map((e) => e.getBoundingClientRect().y)")
+    assert box["y"] <= min(heights) <= max(heights) <= box["y"] + box["height"]
+
+
 def test_hostile_names_are_text(tmp_path: Path, opened: Open) -> None:
     audits = {f"{HOSTILE} {i}": a for i, a in enumerate(two_models(3).values())}
     page = opened(report(audits, tmp_path / "report.html", title=HOSTILE, notes=[HOSTILE]))

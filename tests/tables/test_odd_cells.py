@@ -205,3 +205,9 @@ def test_twins_may_be_dropped(tmp_path: Path) -> None:
     found = read_table(path, drop=["a"])
     assert found.columns.tolist() == ["x"]
     assert found.attrs["left_out"] == ["a"]
+
+
+def test_columns_are_told_of_in_their_order(tmp_path: Path) -> None:
+    names = [f"c{i}" for i in (7, 3, 9, 1, 8, 2, 6, 4)]
+    table = read_table(write(tmp_path, **{name: cells("#N/A") for name in names}))
+    assert list(table.attrs["notes"]) == names

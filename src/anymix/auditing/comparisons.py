@@ -369,7 +369,10 @@ def _metric_in_words(pair: Comparison) -> str:
     if metric is None or pair.a.worst_mixture[k] <= 1 - 1e-9:
         return ""
     old, new = (float(audited.metrics[metric][k]) for audited in (pair.a, pair.b))
-    return f", and {metric_title(metric)} {short(new)} instead of {short(old)}"
+    title = metric_title(metric)
+    if short(new) == short(old):
+        return f", and the same {title}, {short(old)}"
+    return f", and {title} {short(new)} instead of {short(old)}"
 
 
 def _price_in_words(pair: Comparison) -> str:
@@ -383,15 +386,24 @@ def _price_in_words(pair: Comparison) -> str:
         f"On the rows as they are, the {a.unit_title} of {second} is {short(abs(new - old))} "
         f"{average} than that of {first} ({short(new)} against "
         f"{short(old)}); on the worst mixture it is {short(gain)} {worst} "
-        f"({_worst_in_words(b, level(b.confidence, b.interval_kinds['agnostic_loss']) + ' ')}"
-        f"against {_worst_in_words(a)})."
+        f"({_worst_in_words(pair)})."
     )
 
 
-def _worst_in_words(found: Audit, kind: str | None = None) -> str:
-    """The worst mixture's loss, with its interval if that says something; kind: more follows."""
-    told = found.tells(found.agnostic_loss, found.agnostic_interval, "agnostic_loss")
-    shown = span(found.in_unit(end) for end in found.agnostic_interval)
-    ends = f", {kind or ''}{shown}" if told else ""
-    follows = "" if kind is None else ", " if told else " "
-    return f"{short(found.in_unit(found.agnostic_loss))}{ends}{follows}"
+def _worst_in_words(pair: Comparison) -> str:
+    """'0.55, 95% interval (exact) 0.43 to 0.67, against 0.62, 0.50 to 0.70': b's loss, then a's.
+
+    An interval that tells nothing is left out; the first one said has its name.
+    """
+    new, told = _worst_of(pair.b, named=True)
+    old, _ = _worst_of(pair.a, named=not told)
+    return f"{new}{',' if told else ''} against {old}"
+
+
+def _worst_of(found: Audit, named: bool) -> tuple[str, bool]:
+    """The worst mixture's loss with its interval, and whether that tells something."""
+    loss = short(found.in_unit(found.agnostic_loss))
+    if not found.tells(found.agnostic_loss, found.agnostic_interval, "agnostic_loss"):
+        return loss, False
+    name = level(found.confidence, found.interval_kinds["agnostic_loss"]) + " " if named else ""
+    return f"{loss}, {name}{span(found.in_unit(end) for end in found.agnostic_interval)}", True

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anymix.auditing.findings import Audit
-from anymix.auditing.words import short
+from anymix.auditing.words import metric_title, short
 from anymix.errors import InputError
 
 __all__ = ["Condition", "condition"]
@@ -83,7 +83,7 @@ class Condition:
         sure = "guaranteed " * self.is_guaranteed
         alone = self.over == "worst" and self.name.replace(" ", "_") in ONE_BY_ONE
         of = " of a single domain" * alone
-        said = f"{sure}{self.over} {self.name}{of} is {short(value)}"
+        said = f"{sure}{self.over} {metric_title(self.name)}{of} is {short(value)}"
         return f"{said}, which is {self.sign} {self.number:.6g}"
 
     def _value(self, found: Audit) -> float:

@@ -366,7 +366,9 @@ def _told(found: Audit, name: str) -> str:
     }
     value, ends = of[name]
     if not found.tells(value, ends, name):
-        return " (too few rows for an interval that says something)"
+        open_end = found.loss == "log" and found.loss_bound == limits(found.kind, "log")[1]
+        limit = "; a limit on the log losses, 3 say, would narrow it" if open_end else ""
+        return f" (too few rows for an interval that says something{limit})"
     shown = span(found.in_unit(end) for end in ends)
     return f" ({level(found.confidence, found.interval_kinds[name])} {shown})"
 

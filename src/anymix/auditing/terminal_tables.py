@@ -55,10 +55,12 @@ class TerminalTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
         shown, n = self._domains(), len(self.rows) - self.n_totals
         rows = [self.rows[k] for k in (*shown, *range(n, len(self.rows)))]
-        count = self._columns(rows, options.max_width)
+        widths = self._widths(rows, options.max_width)
+        count = len(widths)
         table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
-        for j, head in enumerate(self.heads[:count]):
-            table.add_column(head, justify="right" if j else "left", overflow="fold")
+        for j, (head, width) in enumerate(zip(self.heads, widths, strict=False)):
+            justify: Any = "right" if j else "left"
+            table.add_column(head, justify=justify, overflow="fold", width=width)
         for i, row in enumerate(rows):
             table.add_row(*(Text(cell) for cell in row[:count]), end_section=i == len(shown) - 1)
         yield table
@@ -75,11 +77,16 @@ class TerminalTable:
             return list(range(n))
         return sorted(range(n), key=lambda k: -self.badness[k])[:WORST]
 
-    def _columns(self, rows: Sequence[Sequence[str]], width: int) -> int:
-        """How many columns have room for their longest words."""
-        words = [[self.heads[j], *(row[j] for row in rows)] for j in range(len(self.heads))]
-        least = [max(len(w) for cell in column for w in cell.split(" ")) for column in words]
+    def _widths(self, rows: Sequence[Sequence[str]], width: int) -> list[int | None]:
+        """How wide each column is that has room for its longest word; None: there is no room."""
+        cells = [[self.heads[j], *(row[j] for row in rows)] for j in range(len(self.heads))]
+        least = [max(len(w) for cell in column for w in cell.split(" ")) for column in cells]
         count = len(least)
         while count > NEEDED and sum(least[:count]) + count - 1 > width:
             count -= 1
-        return count
+        if sum(least[:count]) + count - 1 > width:
+            return [None] * count
+        found = [max(map(len, column)) for column in cells[:count]]
+        while sum(found) + count - 1 > width:  # the one that has most to give, the last of those
+            found[max(range(count), key=lambda j: (found[j] - least[j], j))] -= 1
+        return list(found)

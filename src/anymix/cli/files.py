@@ -33,7 +33,7 @@ def check_inputs(tables: Sequence[Path | None], encoding: str, mixtures: str = "
     """
     for path in tables:
         if path is not None and not path.is_file():
-            fix = "give the path of a CSV, TSV or Parquet file"
+            fix = "give the path of a CSV, TSV, Excel or Parquet file"
             raise InputError(str(path), "is not a file", fix)
     if mixtures.endswith(".json") and not Path(mixtures).is_file():
         raise InputError("--mixtures", f"is {mixtures!r}, which is not a file", "give one of JSON")

@@ -34,7 +34,7 @@ def segments_of(
     from anymix.tables.segmented import frame_segments, segment_in_words
 
     found = frame_segments(frame, audit, domain, [name for name in named if name])
-    words = [f"Segment {segment_in_words(segment, audit.confidence)}." for segment in found]
+    words = [f"Segment {segment_in_words(segment, audit)}." for segment in found]
     records = [
         {
             "conditions": list(segment.conditions),

@@ -107,19 +107,24 @@ class Comparison:
 
 
 def worst_of(mixtures: MixtureSet, losses: Array, penalty: Penalty | None = None) -> float:
-    """max_{λ∈Λ} Σ_k λ_k L_k − penalty(λ), without the domains that nobody judged.
+    """max_{λ∈Λ} Σ_k λ_k L_k − penalty(λ), without the domains that nobody judged (NaN if all).
 
     Where there are such domains, without the penalty too: a prior may forbid λ_k = 0.
     """
     lam = _worst_mixture(mixtures, losses, penalty)
     price = 0.0 if penalty is None or np.isnan(losses).any() else penalty.value(lam)
-    return float(lam[lam > 0] @ np.nan_to_num(losses, nan=-np.inf)[lam > 0]) - price
+    return float(lam[lam > 0] @ losses[lam > 0]) - price if lam.any() else float("nan")
 
 
 def _worst_mixture(mixtures: MixtureSet, losses: Array, penalty: Penalty | None) -> Array:
-    if penalty is None or np.isnan(losses).any():
-        return mixtures.maximize(np.nan_to_num(losses, nan=-np.inf))
-    return penalty.best_response(mixtures, losses)
+    """The worst mixture; what it has of domains that nobody judged goes to the others."""
+    unknown = np.isnan(losses)
+    if unknown.all():
+        return np.zeros(len(losses))
+    if unknown.any():
+        lam = mixtures.maximize(np.where(unknown, np.nanmin(losses) - 1, losses)) * ~unknown
+        return np.asarray(lam / (lam.sum() or 1.0))
+    return mixtures.maximize(losses) if penalty is None else penalty.best_response(mixtures, losses)
 
 
 def judge(

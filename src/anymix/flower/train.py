@@ -142,6 +142,9 @@ def federated_train(
     roster, found = _compare(grid, ordinary, robust, hold_out, timeout, options)
     judged_by = roster.mixture_set(target)
     gain, error = found.gain(judged_by)
+    if np.isnan(gain):
+        fix = "ask again, with a longer timeout"
+        raise InputError("the clients", "said nothing of the rows held out", fix)
     is_ordinary = gain <= max(error, WORTH * abs(worst_of(judged_by, found.losses)))
     log.info("gain %.3g, standard error %.3g: ordinary %s", gain, error, is_ordinary)
     taken, chosen = (ordinary, data_mixture) if is_ordinary else (robust, target)
@@ -160,6 +163,7 @@ def _compare(
 ) -> tuple[Roster, Comparison]:
     """The ordinary model beside the robust one, on the rows held out of both trainings."""
     strategy = AgnosticStrategy(**options)
+    strategy, grid = strategy.aggregation.prepare(strategy, grid, timeout)  # masked, if asked for
     patience, held = strategy.patience, {"hold_out": [float(hold_out), int(strategy.seed)]}
     members = Members(grid, ordinary.domains, strategy.limits, patience.introduction, held)
     roster = members.gather(patience.min_clients, patience.deadline)

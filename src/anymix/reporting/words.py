@@ -224,7 +224,7 @@ def _little_known(shown: Shown) -> Iterator[str]:
 
 def _proof(certificate: Certificate) -> str:
     return (
-        f"Proof of the training: its objective (the worst mixture's training loss, plus the "
+        f"Proof of the training: its objective (the loss that is trained, with its "
         f"regulariser) reaches {certificate.upper:.6g}, and no model of this kind gets below "
         f"{certificate.lower:.6g}: at most {certificate.gap:.1e} is left to gain. It speaks of the "
         "training rows; the numbers above are measured on the audited rows."

@@ -257,9 +257,9 @@ def _sentences(found: TableBound) -> Iterator[str]:
     elif found.missing.any():
         k = int(np.argmax(found.missing))
         yield (
-            f"To know every domain's mean loss within {found.width:g}, whatever the losses are, "
-            f"{int(found.missing.sum()):,} more rows are needed, {int(found.missing[k]):,} of them "
-            f"in {found.domain_names[k]!r}."
+            f"To know every domain's mean loss within {found.width:g}, whatever the losses from "
+            f"0 to {found.loss_bound:.3g} are, {int(found.missing.sum()):,} more rows are needed, "
+            f"{int(found.missing[k]):,} of them in {found.domain_names[k]!r}."
         )
     if found.guarantee is not None:
         yield found.guarantee.explain()

@@ -67,7 +67,7 @@ class Reading:
         tallies: dict[str, Tally] = {}
         self.odd = {}
         for chunk in chunks:
-            for name in set(chunk.columns) - self.strings:
+            for name in [c for c in chunk.columns if c not in self.strings]:
                 cells = chunk[name]
                 if cells.dtype.kind == "M":
                     self.written[name] = Written("date", "%Y-%m-%d")

@@ -9,6 +9,7 @@ import numpy as np
 
 from anymix.auditing import Audit
 from anymix.auditing.segments import Segment, weak_segments
+from anymix.auditing.words import short
 from anymix.errors import InputError
 from anymix.problem.cells import combined
 from anymix.tables.frames import pandas_frame
@@ -31,7 +32,8 @@ def frame_segments(
     domains : sequence of str
         The columns that the audit took the domains from.
     left_out : sequence of str
-        Columns that may not describe a segment: the target, the predictions, losses.
+        Columns that may not describe a segment: the target, the predictions, losses. With one that
+        `anymix predict` writes, the others that it writes are left out too.
 
     Returns
     -------
@@ -53,7 +55,9 @@ def frame_segments(
     losses = np.empty(len(frame))
     for k, part in enumerate(found.row_losses):
         losses[codes == k] = part
-    kept = [c for c in frame.columns if c not in left_out and not _is_name(frame[c])]
+    said = [c for c in frame.columns if c == "prediction" or str(c).startswith("probability of ")]
+    out = [*left_out, *said] if set(said) & set(left_out) else left_out
+    kept = [c for c in frame.columns if c not in out and not _is_name(frame[c])]
     if not kept:
         fix = "keep some in the table, as in `anymix predict --keep age`"
         raise InputError("the table", "has no columns that could describe a segment", fix)
@@ -68,24 +72,26 @@ def _is_name(values: Any) -> bool:
     return distinct == len(values) and len(values) > 20
 
 
-def segment_in_words(segment: Segment, confidence: float) -> str:
+def segment_in_words(segment: Segment, found: Audit) -> str:
     """What was found of a segment, in a sentence.
 
     Parameters
     ----------
     segment : Segment
         What was found.
-    confidence : float
-        The level of the intervals.
+    found : Audit
+        The audit whose rows were searched: its loss, and the level of the intervals.
 
     Returns
     -------
     str
     """
     low, high = segment.excess.low, segment.excess.high
+    loss, rest = (short(found.in_unit(value)) for value in (segment.loss, segment.rest))
     sure = "worse than elsewhere" if segment.is_weak else "perhaps chance"
+    of = " of the half squared errors" if found.is_rooted else ""
     return (
-        f"{segment} ({segment.share:.1%} of the rows): {sure}; on rows not searched its loss is "
-        f"{segment.loss:.4g}, elsewhere {segment.rest:.4g}; the difference is between {low:.4g} "
-        f"and {high:.4g} (each end at {confidence:.0%}, corrected for the search)"
+        f"{segment} ({segment.share:.1%} of the rows): {sure}; on rows not searched its "
+        f"{found.unit_title} is {loss}, elsewhere {rest}; the difference{of} is between {low:.4g} "
+        f"and {high:.4g} (each end at {found.confidence:.0%}, corrected for the search)"
     )

@@ -69,13 +69,13 @@ function tickText(values, isShare = false) {
 }
 
 // An axis along the bottom: as many ticks as have room side by side.
-function bottomAxis(scale, [left, right], y, height, title, isShare = false, sign = (text) => text) {
+function bottomAxis(scale, [left, right], y, height, title, isShare = false, sign = (text) => text, wanted = () => true) {
   const place = (v) => left + ((right - left) * (v - scale[0])) / (scale[1] - scale[0]);
   let n = 8;
   let at, text;
   do {
     n -= 1;
-    at = ticks(Math.min(...scale), Math.max(...scale), n);
+    at = ticks(Math.min(...scale), Math.max(...scale), n).filter((v) => wanted(v));
     text = tickText(at, isShare).map(sign);
   } while (n > 1 && at.length * (Math.max(...text.map((t) => textWidth(t))) + 18) > right - left);
   return {

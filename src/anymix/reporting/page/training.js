@@ -28,15 +28,16 @@ function curves(host, xTitle, yTitle, steps, series, { log = false, share = fals
   const key = (v) => (v === null ? null : log ? Math.log10(v) : v);
   const known = series.flatMap(([, values]) => values.map(key)).filter((v) => v !== null);
   const [least, most] = share ? [0, 1] : [Math.min(...known), Math.max(...known)];
-  const pad = share ? 0 : 0.05 * (most - least || Math.abs(most) || 1);
-  const ends = [least - pad, most + pad];
+  const size = Math.abs(most);
+  const spread = most - least > 1e-7 * size ? most - least : size || 1; // ticks tell no smaller one apart
+  const ends = share ? [0, 1] : [-0.55, 0.55].map((part) => (least + most) / 2 + part * spread);
   mount(host, (width) => {
     const [top, bottom] = [26, 286];
     const marks = log ? powers(...ends) : ticks(...ends, 6);
     const text = log ? marks.map((v) => `1e${v}`) : tickText(marks, share);
     const [left, right] = [14 + Math.max(...text.map((t) => textWidth(t))), width - 14];
     const [start, end] = [steps[0], steps[steps.length - 1]];
-    const axis = bottomAxis([start, end > start ? end : start + 1], [left, right], bottom, bottom - top, xTitle);
+    const axis = bottomAxis([start, end > start ? end : start + 1], [left, right], bottom, bottom - top, xTitle, false, (t) => t, Number.isInteger);
     const up = (v) => bottom - ((bottom - top) * (v - ends[0])) / (ends[1] - ends[0]);
     const body = [
       words(0, 13, yTitle, { class: "axis" }),
