@@ -61,6 +61,13 @@ def test_every_record_tells_what_was_spent_and_the_noise_is_felt() -> None:
     assert np.abs(result.w).max() > 3  # of steps of noise of standard deviation above 15
 
 
+def test_noisy_losses_do_not_pass_for_a_run_that_diverges() -> None:
+    """Noise made the first losses 0 now and then, so that all later ones seemed to have grown."""
+    for _ in range(8):
+        strategy = AgnosticStrategy(**STEPS, aggregation=Secure(NOISE))
+        assert len(strategy.start(secure_grid(privacy=NOISE), num_rounds=3).history) == 3
+
+
 def test_the_central_noise_has_its_price_in_every_record_too() -> None:
     X, y, domains = table()
     grid = LocalGrid(app_of(X, y, domains, spread("mixed", domains)), 5)

@@ -343,7 +343,12 @@ class TrainingRun:
         self.members.note(replies.answers, failed, self.strategy.patience.max_failures)
 
     def _check_losses(self, losses: Array) -> None:
-        """A run whose losses have grown a thousandfold has diverged, and ends here."""
+        """A run whose losses have grown a thousandfold has diverged, and ends here.
+
+        Losses with noise do not tell: the first may be cut off at 0.
+        """
+        if self.strategy.aggregation.spent(1) is not None:
+            return
         seen = losses[np.isfinite(losses)]
         first = next((r for r in self.history if not r["skipped"]), None)
         if first is None or not seen.size:
