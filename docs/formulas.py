@@ -12,7 +12,7 @@ from latex2mathml.converter import convert
 
 __all__ = ["on_page_markdown", "on_post_page", "with_formulas"]
 
-SHIM = "https://unpkg.com/iframe-worker/shim"  # what the theme would ask for
+SHIM = re.compile(r"https://[^\s\"']+/iframe-worker/shim")  # what the theme would ask for
 CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
 BLOCK = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"\$(?=\S)([^$\n]+?)(?<=\S)\$")
@@ -25,7 +25,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
     """No request to anybody: what lets the search run from the disk is a file of the site."""
-    return output.replace(SHIM, "../" * page.url.count("/") + "worker.js")
+    return SHIM.sub("../" * page.url.count("/") + "worker.js", output)
 
 
 def with_formulas(markdown: str) -> str:
