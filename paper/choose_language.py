@@ -11,7 +11,7 @@ is 0.2 behind what it has with others are given up, and their further rows not t
 text is never looked at: training stops at the last look at the validation text, and the runs of
 this script write no test losses.
 
-    python paper/choose_language.py [--scale small] [--steps 300] [--threads 2]
+    python paper/choose_language.py [--scale small] [--steps 300] [--threads 2] [--bf16]
 
 Every setting that was tried goes to docs/reproduction/settings_language_<scale>.csv; a setting that
 is in that file already is not tried again.
@@ -52,12 +52,14 @@ class Settings(NamedTuple):
     step_mixture: float
 
 
-def worst_validation_loss(scale: Scale, data: Language, row: str, threads: int) -> float:
+def worst_validation_loss(
+    scale: Scale, data: Language, row: str, threads: int, bf16: bool
+) -> float:
     """max over Λ of Σ_k λ_k L_k on validation text, after training with seed 0."""
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     nowhere = Path("no checkpoints are written")
-    training = Training(Plan(scale, data, nowhere, threads, float("inf"), print), row, 0)
+    training = Training(Plan(scale, data, nowhere, threads, bf16, float("inf"), print), row, 0)
     for _ in training.steps():
         pass
     training.look()
@@ -129,6 +131,7 @@ if __name__ == "__main__":
     parser.add_argument("--scale", choices=list(SCALES), default="small")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--bf16", action="store_true", help="products in half precision")
     arguments = parser.parse_args()
     file = FOLDER / f"settings_language_{arguments.scale}.csv"
     tried, data, scale = read(file), load_language(), SCALES[arguments.scale]
@@ -143,7 +146,7 @@ if __name__ == "__main__":
             clip=settings.clip,
             step_mixture=settings.step_mixture,
         )
-        loss = worst_validation_loss(trial, data, row, arguments.threads)
+        loss = worst_validation_loss(trial, data, row, arguments.threads, arguments.bf16)
         print(f"{row}: {settings}: {loss:.4f}", flush=True)
         return loss
 

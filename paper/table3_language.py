@@ -5,7 +5,7 @@ dialogues), both as they come (Û, ordinary federated learning) and any mixture 
 agnostic model). Û is good where most of the text is, in conversations; the agnostic model gives
 away some of that for documents, where words are harder to guess.
 
-    python paper/table3_language.py [--scale small | medium | paper] [--runs 3] [--threads 2]
+    python paper/table3_language.py [--scale small|medium|paper] [--runs 3] [--threads 2] [--bf16]
 
 The runs leave checkpoints behind in --runs-in. Stopped or killed, the same command goes on where
 they are, and the numbers are those of a run without a break.
@@ -24,6 +24,7 @@ if __name__ == "__main__":
     parser.add_argument("--scale", choices=list(SCALES), default="small")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--bf16", action="store_true", help="products in half precision")
     parser.add_argument("--runs-in", type=Path, default=Path("language_runs"))
     arguments = parser.parse_args()
     for name in ("runs", "threads"):
@@ -35,6 +36,7 @@ if __name__ == "__main__":
         arguments.runs,
         folder=arguments.runs_in,
         threads=arguments.threads,
+        bf16=arguments.bf16,
         say=lambda line: print(line, file=sys.stderr, flush=True),
     )
     Console(highlight=False).print(table.grid())

@@ -33,8 +33,8 @@ def quietly(line: str) -> None:
     pass
 
 
-def plan(folder: Path, **changes: Any) -> Plan:
-    return Plan(replace(TINY, **changes), tiny_language(), folder, 1, 1e9, quietly)
+def plan(folder: Path, *, bf16: bool = False, **changes: Any) -> Plan:
+    return Plan(replace(TINY, **changes), tiny_language(), folder, 1, bf16, 1e9, quietly)
 
 
 def numbers(run: Run) -> dict[str, Any]:
@@ -110,13 +110,33 @@ def test_the_step_is_that_of_the_formula(tmp_path: Path) -> None:
     assert training.mixture() == pytest.approx([mixture, 1 - mixture], abs=1e-6)
 
 
+def test_half_precision_changes_little_and_judges_in_full(tmp_path: Path) -> None:
+    full, half = (plan(tmp_path, bf16=bf16, dropout=0.0) for bf16 in (False, True))
+    assert full.fingerprint != half.fingerprint
+    found = {}
+    for which in (full, half):
+        torch.manual_seed(0)
+        training = Training(which, "agnostic", 0)
+        training.look()
+        found[which, "start"] = training.run.looks[-1]["valid"]
+        for _ in training.steps():
+            pass
+        training.look()
+        found[which, "end"] = training.run.looks[-1]["valid"]
+    assert found[full, "start"] == found[half, "start"]
+    assert found[full, "end"] != found[half, "end"]
+    assert found[full, "end"] == pytest.approx(found[half, "end"], rel=0.01)
+
+
 # Breaks ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stop", [1, 9, 17, 29])
-def test_a_run_that_goes_on_ends_with_the_same_numbers(tmp_path: Path, stop: int) -> None:
-    whole = train_row(plan(tmp_path / "whole"), "agnostic", 3)
-    broken = replace(plan(tmp_path / "broken"), seconds=0.0)
+@pytest.mark.parametrize(("stop", "bf16"), [(1, False), (9, False), (17, True), (29, False)])
+def test_a_run_that_goes_on_ends_with_the_same_numbers(
+    tmp_path: Path, stop: int, bf16: bool
+) -> None:
+    whole = train_row(plan(tmp_path / "whole", bf16=bf16), "agnostic", 3)
+    broken = replace(plan(tmp_path / "broken", bf16=bf16), seconds=0.0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         training = Training(broken, "agnostic", 3)
@@ -367,6 +387,6 @@ def test_settings_are_judged_on_validation_text_alone() -> None:
     script = runpy.run_path(str(PAPER / "choose_language.py"))
     judged, data = script["worst_validation_loss"], tiny_language()
     tiny = replace(TINY, n_steps=10)
-    found = judged(tiny, data, "agnostic", 1)
-    assert judged(tiny, replace(data, test=data.train), "agnostic", 1) == found
-    assert judged(tiny, replace(data, valid=data.train), "agnostic", 1) != found
+    found = judged(tiny, data, "agnostic", 1, False)
+    assert judged(tiny, replace(data, test=data.train), "agnostic", 1, False) == found
+    assert judged(tiny, replace(data, valid=data.train), "agnostic", 1, False) != found

@@ -33,6 +33,28 @@ def test_word_losses_are_torchs_with_their_gradients() -> None:
             assert torch.allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
+def test_word_losses_with_products_in_half_precision() -> None:
+    """Against torch in float64 on the same rounded h: only products are rounded, to 8 bits."""
+    generator = torch.Generator().manual_seed(0)
+    h = torch.randn(50, 16, generator=generator).bfloat16().requires_grad_()
+    E = torch.randn(40, 16, generator=generator).requires_grad_()
+    b = torch.randn(40, generator=generator).requires_grad_()
+    y = torch.randint(40, (50,), generator=generator)
+    weights = torch.rand(50, generator=generator)
+    losses = WordLosses()
+    for _ in range(2):
+        ours = losses(h, E, b, y)
+        scores = functional.linear(h.double(), E.double(), b.double())
+        theirs = functional.cross_entropy(scores, y, reduction="none")
+        assert ours.dtype == torch.float32
+        largest = float(scores.detach().abs().max())
+        assert torch.allclose(ours.double(), theirs, rtol=0, atol=2**-7 * largest)
+        found = torch.autograd.grad(ours @ weights, (h, E, b))
+        expected = torch.autograd.grad(theirs @ weights.double(), (h, E, b))
+        for one, other in zip(found, expected, strict=True):
+            assert float((one - other).norm() / other.norm()) < 0.02
+
+
 def test_word_losses_of_large_scores_are_finite() -> None:
     h = torch.tensor([[1000.0], [-1000.0]])
     found = WordLosses()(h, torch.tensor([[1.0], [0.0]]), torch.zeros(2), torch.tensor([1, 1]))

@@ -57,6 +57,14 @@ Jobs = Annotated[
         "how many threads, which change the last digits.",
     ),
 ]
+HalfPrecision = Annotated[
+    bool,
+    typer.Option(
+        "--bf16",
+        help="For language: train with products in half precision (bfloat16), twice as fast on a "
+        "processor that has instructions for it. Perplexities are measured in full precision.",
+    ),
+]
 Out = Annotated[
     Path,
     typer.Option(file_okay=False, help="Folder to write tables (JSON, CSV) and pictures into."),
@@ -69,6 +77,7 @@ def run_experiments(
     fast: Fast = False,
     scale: Size = Scale.SMALL,
     jobs: Jobs = 2,
+    bf16: HalfPrecision = False,
     out: Out = Path("reproduction"),
     quiet: Quiet = False,
     as_json: Json = False,
@@ -97,7 +106,7 @@ def run_experiments(
     summaries = {}
     for name in names:
         if name == What.LANGUAGE:
-            result = _language(scale, runs or 1, jobs, out / "runs", shown)
+            result = _language(scale, runs or 1, jobs, bf16, out / "runs", shown)
         else:
             result = _reproduced(name, runs or (5 if fast else 50), jobs, fast, shown)
         files = [str(file) for file in result.save(out)]
@@ -121,7 +130,7 @@ def _reproduced(name: str, runs: int, jobs: int, fast: bool, shown: bool) -> Any
     return reproduction.reproduce(experiment, runs, jobs=jobs, gammas=gammas, progress=shown)
 
 
-def _language(scale: Scale, runs: int, threads: int, folder: Path, shown: bool) -> Any:
+def _language(scale: Scale, runs: int, threads: int, bf16: bool, folder: Path, shown: bool) -> Any:
     """Table 3; a line about the progress now and then goes to standard error."""
     from anymix import reproduction
 
@@ -132,5 +141,5 @@ def _language(scale: Scale, runs: int, threads: int, folder: Path, shown: bool) 
             console.print(line, markup=False)
 
     return reproduction.reproduce_language(
-        scale.value, runs, folder=folder, threads=threads, say=say
+        scale.value, runs, folder=folder, threads=threads, bf16=bf16, say=say
     )

@@ -51,6 +51,8 @@ class Plan:
         Where checkpoints and results are kept.
     threads : int
         Threads of torch.
+    bf16 : bool
+        Whether products are made in half precision while training.
     seconds : float
         Seconds between checkpoints.
     say : function
@@ -61,18 +63,24 @@ class Plan:
     data: Language
     folder: Path
     threads: int
+    bf16: bool
     seconds: float
     say: Callable[[str], Any]
 
     @property
     def fingerprint(self) -> str:
-        """Says whether a file in the folder is of this plan: settings, text and threads."""
-        digest = hashlib.sha256(json.dumps([asdict(self.scale), self.threads]).encode())
+        """Says whether a file in the folder is of this plan: settings, text, threads, precision."""
+        settings = [asdict(self.scale), self.threads, self.bf16]
+        digest = hashlib.sha256(json.dumps(settings).encode())
         digest.update("\n".join(self.data.words).encode())
         for split in (self.data.train, self.data.valid, self.data.test):
             for domain in DOMAINS:
                 digest.update(split[domain].tobytes())
         return digest.hexdigest()
+
+    def precision(self) -> torch.autocast:
+        """The context in which the losses of a step are made; text is judged in full precision."""
+        return torch.autocast("cpu", torch.bfloat16, enabled=self.bf16)
 
     def file(self, row: str, seed: int, ending: str) -> Path:
         """A file of a run."""
@@ -217,7 +225,8 @@ class Training:
         scale, before, after = self.plan.scale, self.before[rows].T, self.after[rows].T  # (T, n)
         for group in self.optimizer.param_groups:
             group["lr"] = scale.step_w * (1 - self.run.step / scale.n_steps)
-        losses, _ = self.model(before, after)
+        with self.plan.precision():
+            losses, _ = self.model(before, after)
         loss = self.criterion(losses.mean(0), self.ids[rows])
         self.optimizer.zero_grad()
         loss.backward()
@@ -308,10 +317,11 @@ def _seconds(work: Callable[[], object]) -> float:
 def _plain_step(training: Training, model: Any, optimizer: Any, rows: Tensor) -> None:
     """The loop that everybody writes: torch's own softmax, the mean of all losses."""
     before, after = training.before[rows].T, training.after[rows].T
-    h, _ = model.layers(model.dropout(model.embedding(before) * model.scale))
-    h = model.dropout(model.projection(h)).flatten(0, 1)
-    scores = functional.linear(h, model.embedding.weight, model.bias)
-    loss: Any = functional.cross_entropy(scores, after.flatten())
+    with training.plan.precision():
+        h, _ = model.layers(model.dropout(model.embedding(before) * model.scale))
+        h = model.dropout(model.projection(h)).flatten(0, 1)
+        scores = functional.linear(h, model.embedding.weight, model.bias)
+        loss: Any = functional.cross_entropy(scores, after.flatten())
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), training.plan.scale.clip)

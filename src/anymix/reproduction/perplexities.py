@@ -78,7 +78,7 @@ class Run:
             What `state_dict` gave; of another plan it is an error.
         """
         if state["fingerprint"] != self.fingerprint:
-            found = "holds runs with other settings, another text or another number of threads"
+            found = "holds runs with other settings, another text, precision or number of threads"
             raise InputError("folder", found, "name another folder, or remove the old files")
         for name, value in state.items():
             setattr(self, name, value)
@@ -113,6 +113,8 @@ class LanguageTable:
         By the row of the table and the seed.
     speeds : mapping of str to float
         Words per second: `ours`, and `plain` for a plain torch loop of the same model.
+    bf16 : bool
+        Whether products were made in half precision while training.
 
     Examples
     --------
@@ -131,6 +133,7 @@ class LanguageTable:
     threads: int
     runs: Mapping[tuple[str, int], Run]
     speeds: Mapping[str, float]
+    bf16: bool = False
 
     @property
     def seeds(self) -> list[int]:
@@ -159,6 +162,7 @@ class LanguageTable:
             "licence": self.licence,
             "runs": len(self.seeds),
             "threads": self.threads,
+            "bf16": self.bf16,
             "settings": asdict(self.scale),
             "words_per_second": dict(self.speeds),
             "columns": list(COLUMNS),
