@@ -143,7 +143,7 @@ def loader() -> Iterator[Row]:
 
 
 def weighted() -> Iterator[Row]:
-    n, b, batches = 60_000, 512, 20
+    n, b, batches = 60_000, 512, 100
     ids = np.arange(n) % 10
     criterion = AgnosticLoss(ax.Simplex(10), step=0.01)
     sampler = DomainBatches(ids, b, Weighted(criterion))

@@ -36,7 +36,7 @@ from anymix.reproduction.language_runs import Plan, Training
 FOLDER = Path(__file__).parents[1] / "docs" / "reproduction"
 CHOICES = {  # in the order in which they are chosen
     "step_w": (2.0, 4.0, 8.0),
-    "clip": (0.25, 0.5, 1.0),
+    "clip": (0.125, 0.25, 0.5, 1.0),
     "step_mixture": (0.002, 0.005, 0.02),
 }
 Tried = dict[tuple[str, float, float, float], float]

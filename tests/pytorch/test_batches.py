@@ -202,8 +202,10 @@ def test_refusals(domains: Any, options: dict[str, Any], words: str) -> None:
 def test_refusals_while_drawing() -> None:
     with pytest.raises(InputError, match="batch_size is 2 for 3 domains"):
         next(iter(DomainBatches(IDS, 2)))
-    with pytest.raises(InputError, match="no row of domain 1"):
-        next(iter(DomainBatches([0, 0, 2], 3)))
+    for sampler in (PerDomain(), Weighted([1, 1, 1])):
+        with pytest.raises(InputError, match="no row of domain 1"):
+            DomainBatches([0, 0, 2], 3, sampler)
+    assert sorted(next(iter(DomainBatches([0, 0, 2], 3, Proportional())))) == [0, 1, 2]
     with pytest.raises(InputError, match="uniform is 0"):
         Weighted([1, 1], uniform=0)
     with pytest.raises(InputError, match="have 3 domains and the loss 2"):

@@ -83,6 +83,8 @@ class DomainBatches(Sampler[list[int]]):
         self.seed, self.batch_size = _seed(seed), count("batch_size", batch_size)
         self._ids, self._walk = ids, Walk(ids, self.n_domains, self.seed)
         self._length = self._n_batches(drop_last)
+        if isinstance(self.sampler, PerDomain | Weighted):
+            _some_rows(self._walk.sizes)
         self.epoch, self._batch, self._resume = -1, 0, False
         self._position = np.zeros(self.n_domains, dtype=np.int64)
         self._ahead: deque[Drawn] = deque(maxlen=AHEAD)
@@ -219,6 +221,12 @@ class DomainBatches(Sampler[list[int]]):
     def _of_order(self, rows: Counts) -> Drawn:
         counts = np.bincount(self._ids[rows], minlength=self.n_domains).astype(np.int64)
         return of_all(self._walk.sizes, counts)
+
+
+def _some_rows(sizes: Counts) -> None:
+    if not sizes.all():
+        k = int(np.argmin(sizes))
+        raise InputError("domains", f"has no row of domain {k}", "leave out domains without rows")
 
 
 def _seed(seed: int) -> int:

@@ -98,7 +98,6 @@ class PerDomain:
         if b < p:
             found = f"is {b} for {p} domains, ranks together"
             raise InputError("batch_size", found, "make it larger, or take Weighted(criterion)")
-        _some_rows(sizes)
         counts = self.taken(p, b, t + 1) - self.taken(p, b, t)
         return Drawn(counts, counts.astype(np.float64), np.ones(p), before=self.taken(p, b, t))
 
@@ -152,7 +151,6 @@ class Weighted:
 
     def draw(self, sizes: Counts, b: int, t: int, seed: int, q: Array | None) -> Drawn:
         """b times a domain by chances q."""
-        _some_rows(sizes)
         q = self.weights(len(sizes)) if q is None else q
         counts = self._from(seed, t).multinomial(b, q / q.sum())
         return Drawn(counts, b * q, 1 - (1 - q) ** b, q)
@@ -207,12 +205,6 @@ def of_all(sizes: Counts, counts: Counts) -> Drawn:
     log_missed = gammaln(rest + 1) + gammaln(m - b + 1) - gammaln(possible + 1) - gammaln(m + 1)
     missed = np.where(rest >= b, np.exp(np.minimum(log_missed, 0.0)), 0.0)
     return Drawn(counts, np.asarray(b * sizes / m, dtype=np.float64), 1 - missed)
-
-
-def _some_rows(sizes: Counts) -> None:
-    if not sizes.all():
-        k = int(np.argmin(sizes))
-        raise InputError("domains", f"has no row of domain {k}", "leave out domains without rows")
 
 
 def ids_of(domains: ArrayLike, n_domains: int | None = None) -> Counts:

@@ -40,7 +40,8 @@ class Walk:
         self._starts = np.cumsum(self.sizes) - self.sizes
         self._rows: Counts = np.argsort(ids, kind="stable").astype(np.int64)
         self._order = self._rows.copy()
-        self._passes = np.full(p, -1, dtype=np.int64)
+        self._begin = np.full(p, -1, dtype=np.int64)  # of the pass whose order is there: its first
+        self._end = np.full(p, -1, dtype=np.int64)  # row number, and one more than its last
         self._seed = seed
 
     def take(self, position: Counts, counts: Counts) -> Counts:
@@ -51,35 +52,36 @@ class Walk:
         position, counts : ndarray of shape (p,)
             Rows used up and rows asked for.
         """
+        if (position >= self._begin).all() and (position + counts <= self._end).all():
+            return self._order[_ranges(self._starts + position - self._begin, counts)]
         found: list[Counts] = []
         owners = []
         asked = counts.nonzero()[0]
         at, left = position[asked], counts[asked]
         while len(asked):
-            m = self.sizes[asked]
-            number, place = np.divmod(at, m)
-            self._shuffle(asked, number)
-            n = np.minimum(left, m - place)
-            first = self._starts[asked] + place - n.cumsum() + n  # less the rows before it
-            found.append(self._order[first.repeat(n) + np.arange(n.sum())])
-            if len(found) == 1 and np.array_equal(n, left):  # no pass ends here
-                return found[0]
-            owners.append((asked, n))
+            self._shuffle(asked, at)
+            n = np.minimum(left, self._end[asked] - at)
+            found.append(self._order[_ranges((self._starts - self._begin)[asked] + at, n)])
+            owners.append(asked.repeat(n))
             more = (n < left).nonzero()[0]
             asked, at, left = asked[more], (at + n)[more], (left - n)[more]
         if not found:
             return np.zeros(0, dtype=np.int64)
-        domains = np.concatenate([k.repeat(n) for k, n in owners])
-        rows: Counts = np.concatenate(found)[np.argsort(domains, kind="stable")]
+        rows: Counts = np.concatenate(found)[np.argsort(np.concatenate(owners), kind="stable")]
         return rows
 
-    def _shuffle(self, domains: Counts, passes: Counts) -> None:
-        """Make the orders of these passes, where they are not there already."""
-        other = self._passes[domains] != passes
-        if not other.any():
-            return
-        for k, number in zip(domains[other].tolist(), passes[other].tolist(), strict=True):
-            place = slice(self._starts[k], self._starts[k] + self.sizes[k])
+    def _shuffle(self, domains: Counts, at: Counts) -> None:
+        """Make the orders of the passes that hold row numbers `at`, where they are not there."""
+        other = (at < self._begin[domains]) | (at >= self._end[domains])
+        for k, c in zip(domains[other].tolist(), at[other].tolist(), strict=True):
+            m, number = int(self.sizes[k]), c // int(self.sizes[k])
+            place = slice(self._starts[k], self._starts[k] + m)
             bits = np.random.Philox(key=[self._seed, 1], counter=[0, 0, k, number])
             self._order[place] = np.random.Generator(bits).permutation(self._rows[place])
-            self._passes[k] = number
+            self._begin[k], self._end[k] = number * m, (number + 1) * m
+
+
+def _ranges(first: Counts, n: Counts) -> Counts:
+    """The n[k] whole numbers from first[k] on, for every k."""
+    numbers: Counts = (first - n.cumsum() + n).repeat(n) + np.arange(n.sum())
+    return numbers

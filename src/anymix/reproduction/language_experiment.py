@@ -86,7 +86,7 @@ class Scale:
     n_steps: int
     step_w: float
     momentum: float = 0.9
-    clip: float = 0.5
+    clip: float = 0.25
     step_mixture: float = 0.005
     n_looks: int = 12
     valid_words: int = 20_000
@@ -99,8 +99,8 @@ class Scale:
 SCALES = {
     scale.name: scale
     for scale in (
-        Scale("small", 256, 128, 0.0, unroll=32, rows=20, n_steps=2400, step_w=2.0),
-        Scale("medium", 512, 256, 0.2, unroll=32, rows=20, n_steps=8000, step_w=2.0, n_looks=20),
+        Scale("small", 256, 128, 0.0, unroll=32, rows=20, n_steps=2400, step_w=4.0),
+        Scale("medium", 512, 256, 0.2, unroll=32, rows=20, n_steps=4000, step_w=4.0, n_looks=20),
         Scale(
             "paper",
             512,
@@ -109,7 +109,7 @@ SCALES = {
             unroll=35,
             rows=20,
             n_steps=50_000,
-            step_w=2.0,
+            step_w=4.0,
             n_looks=50,
             valid_words=80_000,
         ),
