@@ -98,8 +98,9 @@ class PerDomain:
         if b < p:
             found = f"is {b} for {p} domains, ranks together"
             raise InputError("batch_size", found, "make it larger, or take Weighted(criterion)")
-        counts = self.taken(p, b, t + 1) - self.taken(p, b, t)
-        return Drawn(counts, counts.astype(np.float64), np.ones(p), before=self.taken(p, b, t))
+        before = self.taken(p, b, t)
+        counts = self.taken(p, b, t + 1) - before
+        return Drawn(counts, counts.astype(np.float64), np.ones(p), before=before)
 
     @staticmethod
     def taken(p: int, b: int, t: int) -> Counts:
