@@ -41,7 +41,7 @@ import anymix as ax
 from anymix.pytorch import AgnosticLoss, DomainBatches, PerDomain, Weighted
 
 Row = dict[str, Any]
-ROUNDS = 15
+ROUNDS = 60
 
 
 def taking_turns(
