@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from itertools import chain
 from pathlib import Path
@@ -14,7 +15,7 @@ from flwr.supercore.constant import DEFAULT_SIMULATION_CONFIG
 from tiny_language import tiny_language
 
 from anymix import datasets
-from anymix.flower.apps import App
+from anymix.flower.apps import App, read_overrides
 from anymix.flower.engines import federate
 from anymix.mixtures import Point
 from anymix.problem.linear import LinearDomains
@@ -28,6 +29,19 @@ ADULT, KEYBOARD = EXAMPLES / "federated_adult", EXAMPLES / "federated_keyboard"
 def test_flwr_run_works_without_any_settings(folder: Path) -> None:
     """Flower simulates two nodes by default: "2 of 20 clients" came, and the run stopped."""
     assert App.read(folder, {}).n_clients == DEFAULT_SIMULATION_CONFIG.num_supernodes
+
+
+PAGES = [*EXAMPLES.glob("federated_*/README.md"), *(EXAMPLES.parent / "docs").glob("*.md")]
+COMMANDS = [
+    found
+    for page in PAGES
+    for found in re.findall(r"--app (examples/\S+)[^\n]* -c '([^']+)'", page.read_text("utf-8"))
+]
+
+
+@pytest.mark.parametrize(("app", "config"), COMMANDS)
+def test_the_pages_name_settings_that_the_app_has(app: str, config: str) -> None:
+    assert App.read(EXAMPLES.parent / app, read_overrides([config]))
 
 
 def test_adult_is_solved_to_the_optimum_of_all_rows() -> None:
