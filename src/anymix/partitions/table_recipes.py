@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from anymix.errors import InputError
-from anymix.partitions.arrow_cells import ArrowCells, Recipe, is_number
-from anymix.partitions.learning import LevelSums, NumberSums, finished
+from anymix.partitions.arrow_cells import ArrowCells, Recipe, is_date, is_number, plain
+from anymix.partitions.learning import LevelSums, finished, sums_of
 from anymix.partitions.streamed import Log
 from anymix.problem.columns import MISSING
 from anymix.problem.losses import CrossEntropy, Loss, SquaredError
@@ -78,23 +78,43 @@ class Wanted:
                 near = difflib.get_close_matches(name, schema.names, 1, cutoff=0.5)
                 hint = f"did you mean {near[0]!r}?" if near else f"it has {schema.names[:20]}"
                 raise InputError("the table", f"has no column {name!r}", hint)
-        return given or [n for n in schema.names if n not in special]
+        self._check_types(schema)
+        return given or [n for n in schema.names if n not in {*special, *self.nested(schema)}]
+
+    def nested(self, schema: Any) -> list[str]:
+        """The columns of lists and records, which are no features unless they are named."""
+        from pyarrow import types
+
+        return [field.name for field in schema if types.is_nested(field.type)]
+
+    def _check_types(self, schema: Any) -> None:
+        """Refuse dates to predict, and weights that are no numbers."""
+        from pyarrow import types
+
+        if is_date(schema.field(self.target).type):
+            fix = "name a target of numbers or classes"
+            raise InputError(f"column {self.target!r}", "holds dates", fix)
+        kind = None if self.weight is None else schema.field(self.weight).type
+        if kind is not None and not (is_number(kind) or types.is_boolean(kind)):
+            found = f"holds {kind}, no numbers"
+            raise InputError(f"column {self.weight!r}", found, "give weights ≥ 0")
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
     """The sums of one chunk that tell how to read the table: can be sent to a worker."""
 
-    numbers: tuple[str, ...]
-    levels: tuple[str, ...]
+    kinds: dict[str, str]  # features: "number", "category" or "date"
     coded: tuple[str, ...]  # target and domains, counted whatever their type
     limit: int | None = None  # of the samples for medians, where all chunks answer at once
 
     def __call__(self, cells: ArrowCells, start: int) -> dict[str, list[Any]]:
         """The sums of the features, and those of target and domains."""
-        features = [NumberSums.of(n, cells.numbers(n), start, self.limit) for n in self.numbers]
-        levels = [LevelSums.of(n, *cells.levels(n)) for n in self.levels]
-        return {"features": [*features, *levels], "coded": [_counted(cells, n) for n in self.coded]}
+        target, *domains = self.coded
+        known = cells.known(target)
+        features: list[Any] = sums_of(self.kinds, known, start, self.limit)
+        labels = [_counted(known, name) for name in domains]
+        return {"features": features, "coded": [_counted(cells, target), *labels]}
 
 
 def _counted(cells: ArrowCells, name: str) -> LevelSums:
@@ -131,23 +151,17 @@ def recipe_of(
     if is_auto and wanted.columns not in ("auto", "plain"):
         fix = "give 'auto', 'plain', or the columns of an earlier problem"
         raise InputError("columns", f"is {wanted.columns!r}", fix)
-    kinds = {name: is_number(schema.field(name).type) for name in names}
+    kinds = {name: _kind(schema.field(name).type) for name in names}
     if is_auto and wanted.columns == "plain":
-        for name in [n for n in names if not kinds[n]]:
+        for name in [n for n in names if kinds[n] != "number"]:
             raise InputError(f"column {name!r}", "holds no numbers", "take columns='auto'")
     learnt = names if is_auto and wanted.columns == "auto" else []
-    look = Look(
-        tuple(n for n in learnt if kinds[n]),
-        tuple(n for n in learnt if not kinds[n]),
-        (wanted.target, *wanted.domains),
-        limit,
-    )
+    look = Look({name: kinds[name] for name in learnt}, (wanted.target, *wanted.domains), limit)
     found = _added(visit, look, [*learnt, *look.coded], log)
     columns, notes = tuple(names) if is_auto else tuple(wanted.columns), list[str]()
     if learnt:
-        order = {name: i for i, name in enumerate(names)}
-        sums = sorted(found["features"], key=lambda s: order[s.name])
-        columns, notes = finished(sums, _again(visit, log))
+        dates = [name for name in learnt if kinds[name] == "date"]
+        columns, notes = finished(found["features"], _again(visit, log, wanted.target), dates)
     loss = wanted.loss or _loss(found["coded"][0], schema.field(wanted.target).type)
     recipe = Recipe(
         wanted.target,
@@ -161,7 +175,17 @@ def recipe_of(
     missing = found["coded"][0].counts.get(MISSING, 0)
     if missing:
         notes.append(f"{wanted.target!r}: {missing:,} rows without it, left out")
-    return recipe, loss, notes
+    nested = [] if wanted.features else wanted.nested(schema)
+    return (
+        recipe,
+        loss,
+        notes + [f"{name!r}: left out, it holds lists or records" for name in nested],
+    )
+
+
+def _kind(type_: Any) -> str:
+    """Whether a column of this type holds numbers, dates or levels."""
+    return "number" if is_number(type_) else "date" if is_date(type_) else "category"
 
 
 def _added(visit: Visit, look: Look, names: Sequence[str], log: Log) -> dict[str, list[Any]]:
@@ -177,15 +201,28 @@ def _added(visit: Visit, look: Look, names: Sequence[str], log: Log) -> dict[str
     rows = [sums.too_many or sum(sums.counts.values()) for sums in total.get("coded", [])]
     if not any(rows):
         raise InputError("the table", "has no rows", "give some, or another filter")
+    if total["coded"][0].counts.keys() == {MISSING}:
+        raise InputError(f"column {look.coded[0]!r}", "is empty", "name another target")
     return total
 
 
-def _again(visit: Visit, log: Log) -> Callable[[Any], Iterable[Any]]:
+@dataclass(frozen=True, eq=False)
+class _OfLabelled:
+    """What some work gives for the rows of a chunk that have a target."""
+
+    work: Any
+    target: str
+
+    def __call__(self, cells: ArrowCells, start: int) -> Any:
+        return self.work(cells.known(self.target), start)
+
+
+def _again(visit: Visit, log: Log, target: str) -> Callable[[Any], Iterable[Any]]:
     """A further pass, for medians: over the columns that the work names."""
 
     def run(work: Any) -> list[Any]:
         begun = time.perf_counter()
-        found = list(visit(work, work.names))
+        found = list(visit(_OfLabelled(work, target), [*work.names, target]))
         log.add("medians", begun)
         return found
 
@@ -213,5 +250,5 @@ def _words(coded: Sequence[LevelSums], schema: Any) -> frozenset[str]:
     return frozenset(
         sums.name
         for sums in [target, *domains]
-        if not types.is_integer(schema.field(sums.name).type) or MISSING in sums.counts
+        if not types.is_integer(plain(schema.field(sums.name).type)) or MISSING in sums.counts
     )
