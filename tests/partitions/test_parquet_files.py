@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.csv import ConvertOptions as CsvOptions
 
 import anymix as ax
 from anymix.errors import InputError
@@ -149,8 +150,16 @@ def test_several_files_and_folders_that_name_domains(tmp_path: Path) -> None:
         problem = from_parquet(source, target="bought", domain="region")
         assert problem.domain_names.tolist() == ["north", "south", "west"]
         assert ax.solve(problem, **TIGHT).objective == pytest.approx(central.objective, abs=1e-10)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    words = pa.schema([("code", pa.string()), ("member", pa.string())])
+    csv = ds.CsvFileFormat(convert_options=CsvOptions(column_types=words, strings_can_be_null=True))
+    problem = from_parquet(ds.dataset(tmp_path / "a.csv", format=csv), "bought", "region")
+    assert ax.solve(problem, **TIGHT).objective == pytest.approx(central.objective, abs=1e-10)
     files = [write(frame[i::2], tmp_path / f"{i}.parquet") for i in (0, 1)]
-    problem = from_parquet(files, target="bought", domain="region")
+    one, two = (ds.dataset(file) for file in files)
+    for source in (files, ds.dataset([one, two])):
+        problem = from_parquet(source, target="bought", domain="region")
+        assert problem.n_rows == len(frame)
     assert ax.solve(problem, **TIGHT).objective == pytest.approx(central.objective, abs=1e-10)
 
 
@@ -318,7 +327,8 @@ def test_files_of_other_columns_are_refused(tmp_path: Path) -> None:
     other = people()
     other["income"] = "much"
     write(other, tmp_path / "b.parquet")
-    with pytest.raises(InputError, match=r"b\.parquet, row group 0"):
+    message = r"b\.parquet, row group 0 .*column 'income' holds .*string here, but double"
+    with pytest.raises(InputError, match=message):
         from_parquet(tmp_path, "bought", "region")
 
 
@@ -335,6 +345,8 @@ def test_files_of_other_columns_are_refused(tmp_path: Path) -> None:
         ({"keep": "400MB"}, "keep is '400MB'; give a whole number ≥ 0"),
         ({"batch_rows": 0}, "batch_rows is 0; give a whole number ≥ 1"),
         ({"threads": 0}, "threads is 0; give 1 or more"),
+        ({"filter": "age > 3"}, "filter cannot be used"),
+        ({"filter": ds.field("agee") > 3}, "filter cannot be used .*agee"),
     ],
 )
 def test_bad_arguments_are_refused(tmp_path: Path, options: Any, message: str) -> None:
@@ -349,5 +361,8 @@ def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
         from_parquet(tmp_path / "a.parquet", "bought", "region")
     with pytest.raises(InputError, match="source cannot be read"):
         from_parquet(tmp_path / "none.parquet", "bought", "region")
-    with pytest.raises(InputError, match="source is a int"):
-        from_parquet(3, "bought", "region")
+    for source in (3, [3]):
+        with pytest.raises(InputError, match="source is a int"):
+            from_parquet(source, "bought", "region")
+    with pytest.raises(InputError, match="source is a dataset without files"):
+        from_parquet(ds.dataset(pa.table({"bought": [1]})), "bought", "region")

@@ -18,6 +18,7 @@ from anymix.auditing import Audit
 from anymix.auditing.audits import assembled, level
 from anymix.auditing.intervals import Estimate
 from anymix.auditing.measures import RootMeanSquare, Score, Share, UnboundedLoss
+from anymix.auditing.metrics import asked_measures, other_than_rates
 from anymix.auditing.predictions import Predictions, read_predictions
 from anymix.auditing.scores import calibration
 from anymix.auditing.stretched import Run
@@ -79,7 +80,7 @@ def audit_spool(
 ) -> AuditOnDisk:
     """`audit_frame` of a table on disk, in memory that does not grow with its rows.
 
-    Weights, further metrics and several targets are for tables that fit into memory.
+    Weights, several targets and metrics other than rates are for tables that fit into memory.
 
     Parameters
     ----------
@@ -89,7 +90,9 @@ def audit_spool(
         As `audit_frame` takes them.
     loss_bound, guarantee : float or None
         As `audit_frame` takes them.
-    metrics, weight : None
+    metrics : str, sequence of str or None
+        "rates" or some of them.
+    weight : None
         Must be left out.
 
     Returns
@@ -98,7 +101,7 @@ def audit_spool(
     """
     confidence = level(confidence)
     given = Given.of(target, prediction, losses, against, classes)
-    _check_small(metrics=metrics, weight=weight, target=len(given.targets) > 1)
+    _check_small(metrics=other_than_rates(metrics), weight=weight, target=len(given.targets) > 1)
     for name in (*domains, *given.columns):
         spool.check(name)
     _check_gaps(spool, given.columns)
@@ -110,7 +113,7 @@ def audit_spool(
     audits = {}
     try:
         with room(folder.name):
-            stores = _written(spool, given, loss, witness, places, folder.name)
+            stores = _written(spool, given, loss, metrics, witness, places, folder.name)
         for argument, (read, store) in stores.items():
             with in_arguments(argument):
                 audits[", ".join(given.models[argument])] = assembled(
@@ -134,7 +137,8 @@ def _check_small(**asked: Any) -> None:
     for name, value in asked.items():
         if value:
             found = "is given, but the table is larger than the memory allowed"
-            fix = "name one target only" if name == "target" else "leave it out"
+            fixes = {"target": "name one target only", "metrics": "ask for 'rates' only"}
+            fix = fixes.get(name, "leave it out")
             raise InputError(name, found, f"{fix}, or allow more memory")
 
 
@@ -215,6 +219,7 @@ def _written(
     spool: Spool,
     given: Given,
     loss: str | None,
+    metrics: Any,
     witness: Any,
     places: StretchedDomains,
     folder: str,
@@ -230,6 +235,7 @@ def _written(
         for argument in said:
             with _at(rows), in_arguments(argument):
                 read = read_predictions(y, said[argument], loss, known, np.arange(len(both)))
+                read.measures.update(asked_measures(metrics, read, y, said[argument], None))
             if argument not in found:
                 found[argument] = read, SortedRows(f"{folder}/{argument}", places.sizes)
             arrays = {name: values[len(witness) :] for name, values in _arrays(read).items()}
@@ -264,6 +270,8 @@ def _parts(measure: Any) -> Iterator[tuple[str, NDArray[Any]]]:
         yield from _parts(measure.half_squares)
     elif isinstance(measure, Share):
         yield "hits", measure.hits
+        if measure.among is not None:
+            yield "among", measure.among
     elif isinstance(measure, Score):
         yield from (("q", measure.q), ("happened", measure.happened))
     else:
@@ -284,7 +292,8 @@ def _measure(name: str, measure: Any, store: SortedRows) -> Any:
     if isinstance(measure, RootMeanSquare):
         return RootMeanSquare(_measure(name, measure.half_squares, store))
     if isinstance(measure, Share):
-        return Share(store.column(f"{name}.hits"))  # type: ignore[arg-type]
+        among = None if measure.among is None else store.column(f"{name}.among")
+        return Share(store.column(f"{name}.hits"), among)  # type: ignore[arg-type]
     if isinstance(measure, Score):
         q, happened = store.column(f"{name}.q"), store.column(f"{name}.happened")
         kind: Any = Score if measure.interval is calibration else _DrawnScore
