@@ -227,7 +227,7 @@ def test_columns_of_odd_types(tmp_path: Path) -> None:
     )
     path = tmp_path / "a.parquet"
     pq.write_table(table, path, row_group_size=7)
-    problem = from_parquet(path, "y", "group")
+    problem: Any = from_parquet(path, "y", "group")
     assert problem.domain_names.tolist() == ["(missing)", "1"]
     assert problem.classes.tolist() == [0, 1]
     assert [c.name for c in problem.columns] == ["number", "money", "word", "when"]
@@ -236,12 +236,13 @@ def test_columns_of_odd_types(tmp_path: Path) -> None:
     plain = from_parquet(path, "y", "group", ["number", "money"], columns="plain")
     total = np.sum([np.sum(chunk.X, axis=0) for chunk in _chunks(plain)], axis=0)
     np.testing.assert_allclose(total, [np.sum(table["number"].to_pylist()), n * n / 2])
-    for message, options in {
+    refused: dict[str, Any] = {
         "row group 0: column 'list' cannot be used": {"features": ["list"]},
         "column 'when' holds dates": {"target": "when"},
         "column 'nothing' is empty; name another target": {"target": "nothing"},
         "column 'word' holds string, no numbers": {"weight": "word"},
-    }.items():
+    }
+    for message, options in refused.items():
         with pytest.raises(InputError, match=message):
             from_parquet(path, **{"target": "y", "domain": "group", **options})
 

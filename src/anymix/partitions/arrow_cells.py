@@ -19,7 +19,7 @@ from anymix.problem.membership import OneDomain, small_codes
 
 Array = NDArray[np.float64]
 
-__all__ = ["ArrowCells", "Recipe", "is_date", "is_number", "plain"]
+__all__ = ["ArrowCells", "Recipe", "is_date", "is_number", "plain", "titles_of"]
 
 
 def plain(kind: Any) -> Any:
@@ -48,10 +48,10 @@ def is_date(kind: Any) -> bool:
     return bool(types.is_date(kind) or types.is_timestamp(kind))
 
 
-def _title(value: Any) -> str:
-    """The name of a level; that of 7.0 is '7'."""
-    is_whole = isinstance(value, float) and value.is_integer()
-    return str(int(value)) if is_whole else str(value)
+def titles_of(values: Sequence[Any]) -> list[str]:
+    """The names of levels, `(missing)` behind the last; that of 7.0 is '7'."""
+    whole = [isinstance(v, float) and v.is_integer() for v in values]
+    return [*(str(int(v) if w else v) for v, w in zip(values, whole, strict=True)), MISSING]
 
 
 @contextmanager
@@ -107,7 +107,7 @@ class ArrowCells:
     def levels(self, name: str) -> tuple[NDArray[Any], list[str]]:
         """The place of every row among the levels of a column, the last being `(missing)`."""
         codes, values = self.coded(name)
-        return codes, [*map(_title, values), MISSING]
+        return codes, titles_of(values)
 
     def coded(self, name: str) -> tuple[NDArray[Any], list[Any]]:
         """The place of every row among the values of a column; behind the last if missing."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from anymix.errors import InputError
-from anymix.partitions.arrow_cells import ArrowCells, Recipe, is_date, is_number, plain
+from anymix.partitions.arrow_cells import ArrowCells, Recipe, is_date, is_number, plain, titles_of
 from anymix.partitions.learning import LevelSums, finished, sums_of
 from anymix.partitions.streamed import Log
 from anymix.problem.columns import MISSING
@@ -119,9 +119,10 @@ class Look:
 
 def _counted(cells: ArrowCells, name: str) -> LevelSums:
     """How often each value occurs; of too many no text is made."""
-    if len(cells.coded(name)[1]) > MOST_DOMAINS:
+    codes, values = cells.coded(name)
+    if len(values) > MOST_DOMAINS:
         return LevelSums(name, too_many=True)
-    return LevelSums.of(name, *cells.levels(name))
+    return LevelSums.of(name, codes, titles_of(values))
 
 
 def recipe_of(

@@ -65,18 +65,14 @@ def audit_spool(
     spool: Spool,
     domains: Sequence[str],
     *,
-    target: str | Sequence[str] | None = None,
-    prediction: Sequence[str] = (),
-    losses: str | None = None,
-    against: str | Sequence[str] | None = None,
     loss: str | None = None,
     mixtures: Mixtures = "simplex",
     confidence: float = 0.95,
-    classes: Sequence[str] | None = None,
     loss_bound: float | None = None,
     guarantee: float | None = None,
     metrics: Any = None,
     weight: str | None = None,
+    **columns: Any,
 ) -> AuditOnDisk:
     """`audit_frame` of a table on disk, in memory that does not grow with its rows.
 
@@ -86,21 +82,21 @@ def audit_spool(
     ----------
     spool : Spool
         The table.
-    domains, target, prediction, losses, against, loss, mixtures, confidence, classes
-        As `audit_frame` takes them.
-    loss_bound, guarantee : float or None
+    domains, loss, mixtures, confidence, loss_bound, guarantee
         As `audit_frame` takes them.
     metrics : str, sequence of str or None
         "rates" or some of them.
     weight : None
         Must be left out.
+    **columns
+        target, prediction, losses, against and classes, as `audit_frame` takes them.
 
     Returns
     -------
     AuditOnDisk
     """
     confidence = level(confidence)
-    given = Given.of(target, prediction, losses, against, classes)
+    given = Given.of(**columns)
     _check_small(metrics=other_than_rates(metrics), weight=weight, target=len(given.targets) > 1)
     for name in (*domains, *given.columns):
         spool.check(name)
