@@ -338,6 +338,9 @@ def test_files_of_other_columns_are_refused(tmp_path: Path) -> None:
     [
         ({"target": "bougt"}, "has no column 'bougt'; did you mean 'bought'"),
         ({"domain": "nowhere"}, "has no column 'nowhere'"),
+        ({"target": None}, "target is a NoneType; give the name of a column"),
+        ({"domain": 3}, "domain is a int; give the name of a column"),
+        ({"weight": np.ones(2)}, "weight is a ndarray; give the name of a column"),
         ({"columns": "all"}, "columns is 'all'"),
         ({"columns": "plain"}, "column 'city' holds no numbers"),
         ({"features": ["age", "bought"]}, "features has 'bought', which is to be predicted"),

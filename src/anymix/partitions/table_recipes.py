@@ -29,11 +29,12 @@ class Visit(Protocol):
         ...
 
 
-def column_names(domain: str | Sequence[str] | None) -> tuple[str, ...]:
+def column_names(domain: Any) -> tuple[str, ...]:
     """The columns of the domains; none is one domain of all rows."""
     if domain is None:
         return ()
-    return (domain,) if isinstance(domain, str) else tuple(domain)
+    several = isinstance(domain, Iterable) and not isinstance(domain, str)
+    return tuple(domain) if several else (domain,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +69,7 @@ class Wanted:
 
     def names(self, schema: Any) -> list[str]:
         """The features of a table of this schema."""
+        self._check_names()
         special = [self.target, *self.domains, *(n for n in (self.weight, self.id) if n)]
         given = [] if self.features is None else list(column_names(self.features))
         if self.target in given:
@@ -80,6 +82,17 @@ class Wanted:
                 raise InputError("the table", f"has no column {name!r}", hint)
         self._check_types(schema)
         return given or [n for n in schema.names if n not in {*special, *self.nested(schema)}]
+
+    def _check_names(self) -> None:
+        """Refuse arrays and other things in the place of columns' names."""
+        one = {"weight": self.weight, "id": self.id}
+        given: list[tuple[str, Any]] = [(k, name) for k, name in one.items() if name is not None]
+        given += [("target", self.target), *(("domain", name) for name in self.domains)]
+        given += [("features", name) for name in column_names(self.features)]
+        for argument, name in given:
+            if not isinstance(name, str):
+                found, fix = f"is a {type(name).__name__}", "give the name of a column"
+                raise InputError(argument, found, fix)
 
     def nested(self, schema: Any) -> list[str]:
         """The columns of lists and records, which are no features unless they are named."""
