@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anymix.errors import InputError
+from anymix.problem.columns import days_of
 from anymix.tables.chunks import MisreadError
 from anymix.tables.frames import pandas
-from anymix.tables.odd_cells import Tally, Written, check_types, days_of, odd_in_words
+from anymix.tables.odd_cells import Tally, Written, check_types, odd_in_words
 
 __all__ = ["MISSING", "Reading", "as_dates", "odd_notes", "settled_frame"]
 
