@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from anymix.auditing import Audit, Comparison, audit, compare
@@ -313,6 +312,8 @@ def _judged_by_parts(
     if n_jobs == 1:
         found = [fitted(number) for number in range(count)]
     else:
+        from joblib import Parallel, delayed  # few ask for processes
+
         progress(Step(f"judging, {count} parts", 0.6))
         work = delayed(_fitted_part)
         jobs = (work(table, learner, searched, number) for number in range(count))
