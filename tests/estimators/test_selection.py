@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from joblib import parallel_config
 from numpy.typing import NDArray
 from regions import alike_data, labels_data, numbers_data
 from scipy import sparse
@@ -95,6 +96,21 @@ def test_the_standard_error_is_that_of_the_rows_of_the_worst_domain(
     assert rural.mean() > losses[domains == "city"].mean()
     error = model.cv_results_["se_test_loss"][1]
     assert error == pytest.approx(rural.std(ddof=1) / np.sqrt(len(rural)), rel=1e-5)
+
+
+@pytest.mark.parametrize("baseline", [None, "regret"])
+def test_folds_that_are_shared_give_the_same_result(baseline: str | None) -> None:
+    rng = np.random.default_rng(0)
+    X, d = rng.normal(size=(120, 4)), np.repeat(["a", "b"], [90, 30])
+    y = np.where(d == "a", X[:, 0], X[:, 1]) + rng.normal(size=120)
+    options: dict[str, Any] = {"baseline": baseline, "cv": 3, "robustness": (1.0,), "rule": "min"}
+    alone = ax.AgnosticRegressorCV(**options).fit(X, y, domains=d)
+    with parallel_config("threading"):  # processes are tested with the command
+        shared = ax.AgnosticRegressorCV(**options, n_jobs=2).fit(X, y, domains=d)
+    for name, column in alone.cv_results_.items():
+        if "test_loss" in name:
+            np.testing.assert_allclose(shared.cv_results_[name], column, rtol=1e-9)
+    np.testing.assert_allclose(shared.coef_, alone.coef_, rtol=1e-9)
 
 
 def test_each_rule_is_tamer_than_the_next() -> None:

@@ -123,7 +123,7 @@ class Tally:
     def add(self, column: Any) -> None:
         """Count the cells of some rows; those that are missing do not count."""
         counts = column.value_counts(dropna=True, sort=False)
-        for cell, count in zip(counts.index, counts.tolist(), strict=True):
+        for cell, count in zip(counts.index.tolist(), counts.tolist(), strict=True):
             text = str(cell).strip()
             if text.casefold() in BLANKS:
                 self.blanks += count

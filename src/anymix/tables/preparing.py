@@ -154,6 +154,7 @@ class Table:
 
     def _reorder(self, order: NDArray[np.intp]) -> None:
         self.frame = self.frame.iloc[order]
+        self.frame.attrs = {}  # all is said, and pandas copies them with every column
 
     def follow_with(self, test: Any) -> None:
         """Judge on the rows of another table, which come after this one's."""

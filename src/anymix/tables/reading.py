@@ -53,6 +53,7 @@ class Reading:
         self.written: dict[str, Written] = {}
         self.odd: dict[str, Counter[str]] = {}
         self._fresh: set[str] = set()
+        self._words: set[str] = set()
         self.levels = {name for name, kind in self.types.items() if kind == "category"}
         self.strings = self.levels | set(self.as_written)
 
@@ -75,14 +76,13 @@ class Reading:
                     chunk[name] = days_of(cells)
                 elif name in self.written:
                     chunk[name] = self.values(name, cells)
-                elif _is_words(cells):
+                elif name not in self._words and _is_words(cells):
                     tally = tallies.setdefault(name, Tally())
                     if not tally.is_hopeless:
                         tally.add(cells)
             yield chunk
-        for name, tally in tallies.items():
-            if self.decide(name, tally):
-                self._fresh.add(name)
+        for name, tally in tallies.items():  # none is left to count if the file is read again
+            (self._fresh if self.decide(name, tally) else self._words).add(name)
         if self._fresh:
             raise MisreadError(*self._fresh)
 
