@@ -1,8 +1,9 @@
 """The federated strategy against Flower's FedAvg and an AgnosticFedAvg like FedJAX's.
 
-    python benchmarks/federated.py [--only rounds|replies|adult|untuned|secure|liars] [--json FILE]
+    python benchmarks/federated.py [--only MEASURE] [--json FILE]
 
 rounds   CPU time of a round on the same grid, clients and rows as FedAvg; target at most 1.1 times
+memory   the most memory of a process with the same clients and rows; target at most 1.1 times
 replies  bytes of a reply over the wire; target at most FedAvg's + 24 p + 512
 adult    rounds until the worst-domain loss stays within 1e-2 of the certified optimum, on Adult
          over 20 clients, with the same local work; target at most those of the exponentiated
@@ -30,6 +31,9 @@ import json
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +58,7 @@ from anymix.solvers.optimizers import SGD, Adagrad, Adam, Optimizer
 
 N_ROWS, N_FEATURES = 100, 20
 GAMMA = 1e-3
+ZEROS = np.zeros(N_FEATURES + 1)
 
 
 def load(context: Context) -> tuple[Any, Any, Any]:
@@ -97,35 +102,56 @@ def seconds_a_round(start: Callable[[Callable[[int, ArrayRecord], None]], Any]) 
     return float(np.median(np.diff(marks)[1:]))
 
 
+def agnostic(grid: LocalGrid, num_rounds: int, look: Any = None) -> None:
+    strategy = AgnosticStrategy(step_w=0.1, step_mixture=0.1, output="last")
+    strategy.start(grid, ArrayRecord({"w": Array(ZEROS)}), num_rounds=num_rounds, evaluate_fn=look)
+
+
+def fedavg(grid: LocalGrid, num_rounds: int, look: Any = None) -> None:
+    w, lr = ArrayRecord({"w": Array(ZEROS)}), ConfigRecord({"lr": 0.1})
+    FedAvg(fraction_evaluate=0.0).start(grid, w, num_rounds, train_config=lr, evaluate_fn=look)
+
+
 def rounds() -> dict[str, Any]:
     found = {}
     for n, num_rounds in ((4, 100), (50, 20), (500, 5), (10_000, 4)):
         ours, theirs = LocalGrid(client_app(load), n), LocalGrid(fedavg_app(), n)
-        w = ArrayRecord({"w": Array(np.zeros(N_FEATURES + 1))})
-        lr = ConfigRecord({"lr": 0.1})
-
-        def agnostic(
-            look: Any, grid: LocalGrid = ours, num_rounds: int = num_rounds, w: ArrayRecord = w
-        ) -> None:
-            strategy = AgnosticStrategy(step_w=0.1, step_mixture=0.1, output="last")
-            strategy.start(grid, w, num_rounds=num_rounds, evaluate_fn=look)
-
-        def fedavg(
-            look: Any,
-            grid: LocalGrid = theirs,
-            num_rounds: int = num_rounds,
-            w: ArrayRecord = w,
-            lr: ConfigRecord = lr,
-        ) -> None:
-            strategy = FedAvg(fraction_evaluate=0.0)
-            strategy.start(grid, w, num_rounds, train_config=lr, evaluate_fn=look)
-
         pairs = [
-            (seconds_a_round(agnostic), seconds_a_round(fedavg))
+            (
+                seconds_a_round(partial(agnostic, ours, num_rounds)),
+                seconds_a_round(partial(fedavg, theirs, num_rounds)),
+            )
             for _ in range(7 if n < 1000 else 2)
         ]
         us, them = np.min(pairs, axis=0)  # the least disturbed of those in turn
         found[str(n)] = {"anymix": us, "fedavg": them, "ratio": us / them}
+    return found
+
+
+def peak(who: str, n: int) -> float:
+    """The most memory, in MB, that this process had, all libraries loaded; n clients or none."""
+    logging.disable(logging.CRITICAL)
+    if n and who == "anymix":
+        agnostic(LocalGrid(client_app(load), n), 4)
+    elif n:
+        fedavg(LocalGrid(fedavg_app(), n), 4)
+    lines = Path("/proc/self/status").read_text().splitlines()
+    status = dict(line.split(":", 1) for line in lines)
+    return float(status["VmHWM"].split()[0]) / 1e3
+
+
+def memory() -> dict[str, Any]:
+    """Each run in a process of its own: server, and all clients with their rows."""
+
+    def most(who: str, n: int) -> float:
+        with ProcessPoolExecutor(1, get_context("spawn")) as alone:
+            return alone.submit(peak, who, n).result()
+
+    found, empty = {}, most("anymix", 0)
+    for n in (50, 10_000):
+        us, them = most("anymix", n), most("fedavg", n)
+        row = {"anymix": us, "fedavg": them, "ratio": us / them, "libraries": empty}
+        found[str(n)] = row | {"without libraries": (us - empty) / (them - empty)}
     return found
 
 
@@ -317,7 +343,7 @@ def untuned(num_rounds: int = 200, n_clients: int = 5) -> dict[str, Any]:
     return found
 
 
-MEASURES = (rounds, replies, adult, untuned, secure, liars)
+MEASURES = (rounds, memory, replies, adult, untuned, secure, liars)
 
 
 def main() -> None:
