@@ -20,7 +20,7 @@ from anymix.problem.losses import SquaredError
 from anymix.solvers.samplers import DomainRows
 
 Array = NDArray[np.float64]
-Indices = NDArray[np.integer[Any]]
+Indices = NDArray[np.intp]
 
 __all__ = ["ClientRows", "DomainTable", "LinearRows", "Shares"]
 
@@ -29,8 +29,8 @@ __all__ = ["ClientRows", "DomainTable", "LinearRows", "Shares"]
 class Shares:
     """S as its entries: row `rows[e]` counts `shares[e]` in domain `domains[e]`."""
 
-    domains: Indices
-    rows: Indices
+    domains: NDArray[np.integer[Any]]
+    rows: NDArray[np.integer[Any]]
     shares: Array
 
     def row_weights(self, a: Array, n: int) -> Array:
