@@ -17,6 +17,7 @@ secure   CPU time of a round with secure aggregation against Flower's SecAgg+ wi
          most 1.3 times (secure_rounds.py)
 liars    one and three liars of 20 on Adult: what clipping and robust aggregation leave of the harm
          (liars.py)
+solving  the same for federated_solve: who is named, and what a lie that agrees with itself does
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
-from liars import liars
+from liars import liars, solving
 from rich.console import Console
 from rich.table import Table
 from secure_rounds import secure
@@ -349,7 +350,7 @@ def untuned(num_rounds: int = 200, n_clients: int = 5) -> dict[str, Any]:
     return found
 
 
-MEASURES = (rounds, memory, replies, adult, untuned, secure, liars)
+MEASURES = (rounds, memory, replies, adult, untuned, secure, liars, solving)
 
 
 def main() -> None:

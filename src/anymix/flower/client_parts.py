@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
+from anymix.flower.consistency import Statements
 from anymix.flower.members import Members
 from anymix.flower.policy import Limits, Patience, count
 from anymix.flower.results import Record
@@ -58,6 +60,8 @@ class Clients:
         A record for every round, see `FederatedSolution`.
     grain : float
         What each number in an answer may be wrong by, if they were added up in fixed point.
+    said : Statements
+        What the clients said before, with which their answers must agree.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Clients:
         self._rounds: list[Record] = []
         self._members = Members(grid, domains, limits, self.timeout)
         self.roster = self._everybody(None if n_clients is None else count("n_clients", n_clients))
+        self.said = Statements(self.grain)
         self._nodes = self.roster.nodes  # which may change, when a client comes back elsewhere
 
     def _everybody(self, n_clients: int | None) -> Roster:
@@ -127,11 +132,19 @@ class Clients:
     def ask(self, questions: Sequence[part_sums.Question]) -> list[Answer]:
         """One round: the answers of all clients, in the order of the roster."""
         asked = {
-            key: Question(pack(*question.to_arrays()), question.shapes, _no_negative_losses)
-            for key, question in zip(self.roster.keys, questions, strict=True)
+            m.key: Question(pack(*q.to_arrays()), q.shapes, partial(self.doubt, m.key, m.counts, q))
+            for m, q in zip(self.roster.members, questions, strict=True)
         }
         answers = self.round(SOLVE, asked)
         return [answers[key] for key in self.roster.keys]
+
+    def doubt(
+        self, who: Hashable, sizes: Array, question: part_sums.Question, answer: Answer
+    ) -> str | None:
+        """What is wrong with the sums over rows of a client, so many, besides their form."""
+        if np.any(answer.get("losses", np.zeros(1)) < 0):
+            return "its losses are negative"
+        return self.said.contradiction(who, sizes, question, answer)
 
     def round(self, kind: str, asked: Mapping[str, Question]) -> dict[str, Answer]:
         """The answers to these questions, by the key of the client; all of them, or an error."""
@@ -192,12 +205,6 @@ class Clients:
         )
 
 
-def _no_negative_losses(answer: Answer) -> str | None:
-    if np.any(answer.get("losses", np.zeros(1)) < 0):
-        return "its losses are negative"
-    return None
-
-
 def clients_of(
     grid: Grid,
     n_clients: int | None,
@@ -210,6 +217,9 @@ def clients_of(
     """The clients of a grid, or with `secure` their sums as those of one client."""
     if secure is None:
         return Clients(grid, n_clients, domains, timeout, attempts, limits)
+    if not isinstance(secure, Secure):
+        fix = "give Secure(), or train with it: a proof is about sums, not about their middle"
+        raise InputError("aggregation", f"is {secure}", fix)
     if not secure.exact:
         fix = "give Secure(): a proof needs sums without noise"
         raise InputError("aggregation", f"is {secure}", fix)
