@@ -6,7 +6,7 @@ masked, and all that would show a sum of its own is refused. What each of its me
     query           its key, its domains and its model; not how many rows it has
     query.key       a public key, made anew
     query.first     the first weights of a module, which are made of a seed and of no row
-    train, evaluate, query.solve, query.moments, and query once more: masked sums
+    train, evaluate, query.solve, query.folds, query.moments, and query once more: masked sums
     query.shares    shares of the masks of others, once a sum over all who were asked is there
 """
 
@@ -29,6 +29,7 @@ from anymix.flower.secure_wire import KEY, SHARES, Call, digest, flat
 from anymix.flower.wire import (
     EVALUATE,
     FIRST,
+    FOLDS,
     MOMENTS,
     SOLVE,
     TRAIN,
@@ -42,7 +43,7 @@ from anymix.flower.wire import (
 __all__ = ["secured"]
 
 PLACE = "anymix.secure"  # of what a client keeps between messages
-SUMS = (WHO, TRAIN, EVALUATE, MOMENTS, SOLVE)
+SUMS = (WHO, TRAIN, EVALUATE, MOMENTS, SOLVE, FOLDS)
 
 
 def secured(
