@@ -77,6 +77,16 @@ def test_the_model_in_use_is_the_one_compared_with_the_guess() -> None:
     assert "constant" not in verdict(pair, kept=False, floor=floor)
 
 
+def test_a_robust_model_that_has_learnt_nothing_points_to_the_domain_as_a_feature() -> None:
+    n, guess = (100, 100), wrong((100, 100), (50, 50))
+    idle = wrong(n, (49, 50))
+    said = verdict(compare(wrong(n, (10, 70)), idle), kept=False, floor=guess)
+    assert said.startswith("A constant guess is as good as the robust model in every domain")
+    assert said.endswith("if the domain is known for new rows, let the model use it.")
+    said = verdict(compare(idle, idle), kept=False, floor=guess)
+    assert said.endswith("it has learnt nothing.")
+
+
 def test_a_worst_domain_is_one_domain() -> None:
     assert wrong((10, 10), (1, 2)).worst_domain == 1
     assert wrong((10, 10), (1, 2), mixtures="cvar:0.5").worst_domain == 1

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -99,18 +100,17 @@ def test_the_standard_error_is_that_of_the_rows_of_the_worst_domain(
 
 
 @pytest.mark.parametrize("baseline", [None, "regret"])
-def test_folds_that_are_shared_give_the_same_result(baseline: str | None) -> None:
-    rng = np.random.default_rng(0)
-    X, d = rng.normal(size=(120, 4)), np.repeat(["a", "b"], [90, 30])
-    y = np.where(d == "a", X[:, 0], X[:, 1]) + rng.normal(size=120)
-    options: dict[str, Any] = {"baseline": baseline, "cv": 3, "robustness": (1.0,), "rule": "min"}
-    alone = ax.AgnosticRegressorCV(**options).fit(X, y, domains=d)
+def test_folds_that_are_shared_give_the_same_losses_of_every_row(baseline: str | None) -> None:
+    X, y, domains = (values[::4] for values in labels_data())
+    rows = read_classes(ax.AgnosticClassifier(), X, y, domains)
+    folds = [list(deal(sorted_rows(rows), 3))]
+    plan = Plan(candidates_of((1.0,), (1.0, 0.1)), baseline=baseline, ordinary_gammas=(1.0, 0.1))
+    alone = search(rows, folds, plan).held_out
     with parallel_config("threading"):  # processes are tested with the command
-        shared = ax.AgnosticRegressorCV(**options, n_jobs=2).fit(X, y, domains=d)
-    for name, column in alone.cv_results_.items():
-        if "test_loss" in name:
-            np.testing.assert_allclose(shared.cv_results_[name], column, rtol=1e-9)
-    np.testing.assert_allclose(shared.coef_, alone.coef_, rtol=1e-9)
+        shared = search(rows, folds, replace(plan, n_jobs=2)).held_out
+    np.testing.assert_allclose(shared.losses, alone.losses, rtol=1e-9)
+    np.testing.assert_allclose(shared.offsets, alone.offsets, rtol=1e-9)
+    assert ax.AgnosticClassifierCV(n_jobs=2)._plan(rows).n_jobs == 2
 
 
 def test_each_rule_is_tamer_than_the_next() -> None:

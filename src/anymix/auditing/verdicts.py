@@ -52,7 +52,7 @@ def verdict(
         name = "ordinary model, which is kept," if kept else "robust model"
         return (
             f"A constant guess is as good as the {name} in every domain, as far as these rows can "
-            "tell: it has learnt nothing."
+            f"tell: it has learnt nothing.{'' if kept else _instead(floor, pair.a)}"
         )
     return said + _where_worse("ordinary" if kept else "robust", learnt)
 
@@ -93,6 +93,16 @@ def _too_few(found: Audit) -> str:
     return (
         f" The worst domain, {str(found.domain_names[k])!r}, has only {rows}, too few to show a "
         "gain: put small domains together."
+    )
+
+
+def _instead(floor: Audit, ordinary: Audit) -> str:
+    """What to do if the ordinary model has learnt something, but not for its worst domain."""
+    if is_better_nowhere(compare(floor, ordinary)):
+        return ""
+    return (
+        " The ordinary model has, but not for everybody: if the domain is known for new rows, let "
+        "the model use it."
     )
 
 

@@ -355,6 +355,7 @@ def _kinds(frame: Any) -> dict[str, str]:
 def _advised(note: str) -> str:
     """A note or verdict, and after one on few rows what can be done about it here."""
     said = note.replace(f"{TOGETHER}.", f"{TOGETHER}, as with --min-rows 30.")
+    said = said.replace("let the model use it.", "let the model use it (--use-domain slopes).")
     return f"{said}. Here: {FEW_ROWS}" if "expect a larger loss on new rows" in note else said
 
 

@@ -238,7 +238,7 @@ def _search(rows: Rows, repeats: Sequence[Sequence[Split]], plan: Plan) -> Found
     ordinary = choose_ordinary(rows, repeats, plan.ordinary_gammas, options, problems)
     plan = _without_copies(plan, rows)
     judge = partial(_fold, rows, plan, ordinary.gamma)
-    known = ordinary.solutions or [None] * len(folds)
+    known: Sequence[Waypoint | None] = ordinary.solutions or [None] * len(folds)
     trains = (problems(number, part) for number, (part, _) in enumerate(folds, start=1))
     jobs = zip(trains, (held_out for _, held_out in folds), known, strict=True)
     losses = np.zeros((1 + len(plan.candidates), len(rows)))
