@@ -41,7 +41,8 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("app", "config"), COMMANDS)
 def test_the_pages_name_settings_that_the_app_has(app: str, config: str) -> None:
-    assert App.read(EXAMPLES.parent / app, read_overrides([config]))
+    given = read_overrides([config])
+    assert App.read(EXAMPLES.parent / app, given).overrides == given
 
 
 def test_adult_is_solved_to_the_optimum_of_all_rows() -> None:
