@@ -38,8 +38,20 @@ Shapes = dict[str, tuple[int, ...]]
 
 KEY = "query.key"
 SHARES = "query.shares"
+SUMS = (WHO, TRAIN, EVALUATE, MOMENTS, SOLVE, FOLDS)  # whose answers can be added up, and masked
 
-__all__ = ["KEY", "SHARES", "Call", "digest", "flat", "places", "shapes_of", "spread", "unflat"]
+__all__ = [
+    "KEY",
+    "SHARES",
+    "SUMS",
+    "Call",
+    "digest",
+    "flat",
+    "places",
+    "shapes_of",
+    "spread",
+    "unflat",
+]
 
 
 @dataclass(frozen=True)
