@@ -1,8 +1,9 @@
 """The federated strategy against Flower's FedAvg and an AgnosticFedAvg like FedJAX's.
 
-    python benchmarks/federated.py [--only rounds|replies|adult|untuned|secure|liars] [--json FILE]
+    python benchmarks/federated.py [--only MEASURE] [--json FILE]
 
 rounds   CPU time of a round on the same grid, clients and rows as FedAvg; target at most 1.1 times
+memory   the most memory of a process with the same clients and rows; target at most 1.1 times
 replies  bytes of a reply over the wire; target at most FedAvg's + 24 p + 512
 adult    rounds until the worst-domain loss stays within 1e-2 of the certified optimum, on Adult
          over 20 clients, with the same local work; target at most those of the exponentiated
@@ -10,11 +11,13 @@ adult    rounds until the worst-domain loss stays within 1e-2 of the certified o
          anymix is optimistic, which costs no more a round
 untuned  the strategy without any step size on five problems (and on others): its gap to the
          certified optimum after 50 and 200 rounds, in parts of the first gap; target 0.01 after
-         200. Beside it FedAvg and the exponentiated gradient, each with its best step of a grid
+         200. Beside it FedAvg and the exponentiated gradient, each with its best step of a grid,
+         and CPU seconds and megabytes of 200 rounds of anymix and of FedAvg on the same clients
 secure   CPU time of a round with secure aggregation against Flower's SecAgg+ with FedAvg; target at
          most 1.3 times (secure_rounds.py)
 liars    one and three liars of 20 on Adult: what clipping and robust aggregation leave of the harm
          (liars.py)
+solving  the same for federated_solve: who is named, and what a lie that agrees with itself does
 """
 
 from __future__ import annotations
@@ -30,6 +33,9 @@ import json
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +43,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
-from liars import liars
+from liars import liars, solving
 from rich.console import Console
 from rich.table import Table
 from secure_rounds import secure
@@ -54,6 +60,7 @@ from anymix.solvers.optimizers import SGD, Adagrad, Adam, Optimizer
 
 N_ROWS, N_FEATURES = 100, 20
 GAMMA = 1e-3
+ZEROS = np.zeros(N_FEATURES + 1)
 
 
 def load(context: Context) -> tuple[Any, Any, Any]:
@@ -62,19 +69,21 @@ def load(context: Context) -> tuple[Any, Any, Any]:
     return X, np.arange(N_ROWS) % 2, rng.choice(["a", "b"], N_ROWS)
 
 
-def fedavg_app() -> ClientApp:
-    """One gradient step of logistic regression, as anyone would write it for FedAvg."""
+def fedavg_app(load: Any = load, loss: Any = None, classes: Any = None) -> ClientApp:
+    """One gradient step of a linear model, as anyone would write it for FedAvg."""
     app, kept = ClientApp(), dict[int, ax.LinearDomains]()
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
         if context.node_id not in kept:
             X, y, _ = load(context)
-            kept[context.node_id] = ax.LinearDomains(X, y, np.zeros(len(y), dtype=int))
+            everywhere = np.zeros(len(y), dtype=int)
+            kept[context.node_id] = ax.LinearDomains(X, y, everywhere, loss, classes=classes)
         problem = kept[context.node_id]
         w = message.content["arrays"]["w"].numpy()
         losses, slope = problem.loss.derivatives(problem.scores(w), problem.y, 1)
-        w = w - message.content["config"]["lr"] * problem.pull_back(slope / len(slope))
+        step = message.content["config"]["lr"] * problem.pull_back(slope / len(slope))
+        w = w - step
         content = {
             "arrays": ArrayRecord({"w": Array(w)}),
             "metrics": MetricRecord(
@@ -97,35 +106,56 @@ def seconds_a_round(start: Callable[[Callable[[int, ArrayRecord], None]], Any]) 
     return float(np.median(np.diff(marks)[1:]))
 
 
+def agnostic(grid: LocalGrid, num_rounds: int, look: Any = None) -> None:
+    strategy = AgnosticStrategy(step_w=0.1, step_mixture=0.1, output="last")
+    strategy.start(grid, ArrayRecord({"w": Array(ZEROS)}), num_rounds=num_rounds, evaluate_fn=look)
+
+
+def fedavg(grid: LocalGrid, num_rounds: int, look: Any = None, start: Any = ZEROS) -> None:
+    w, lr = ArrayRecord({"w": Array(start)}), ConfigRecord({"lr": 1e-6})
+    FedAvg(fraction_evaluate=0.0).start(grid, w, num_rounds, train_config=lr, evaluate_fn=look)
+
+
 def rounds() -> dict[str, Any]:
     found = {}
     for n, num_rounds in ((4, 100), (50, 20), (500, 5), (10_000, 4)):
         ours, theirs = LocalGrid(client_app(load), n), LocalGrid(fedavg_app(), n)
-        w = ArrayRecord({"w": Array(np.zeros(N_FEATURES + 1))})
-        lr = ConfigRecord({"lr": 0.1})
-
-        def agnostic(
-            look: Any, grid: LocalGrid = ours, num_rounds: int = num_rounds, w: ArrayRecord = w
-        ) -> None:
-            strategy = AgnosticStrategy(step_w=0.1, step_mixture=0.1, output="last")
-            strategy.start(grid, w, num_rounds=num_rounds, evaluate_fn=look)
-
-        def fedavg(
-            look: Any,
-            grid: LocalGrid = theirs,
-            num_rounds: int = num_rounds,
-            w: ArrayRecord = w,
-            lr: ConfigRecord = lr,
-        ) -> None:
-            strategy = FedAvg(fraction_evaluate=0.0)
-            strategy.start(grid, w, num_rounds, train_config=lr, evaluate_fn=look)
-
         pairs = [
-            (seconds_a_round(agnostic), seconds_a_round(fedavg))
+            (
+                seconds_a_round(partial(agnostic, ours, num_rounds)),
+                seconds_a_round(partial(fedavg, theirs, num_rounds)),
+            )
             for _ in range(7 if n < 1000 else 2)
         ]
         us, them = np.min(pairs, axis=0)  # the least disturbed of those in turn
         found[str(n)] = {"anymix": us, "fedavg": them, "ratio": us / them}
+    return found
+
+
+def peak(who: str, n: int) -> float:
+    """The most memory, in MB, that this process had, all libraries loaded; n clients or none."""
+    logging.disable(logging.CRITICAL)
+    if n and who == "anymix":
+        agnostic(LocalGrid(client_app(load), n), 4)
+    elif n:
+        fedavg(LocalGrid(fedavg_app(), n), 4)
+    lines = Path("/proc/self/status").read_text().splitlines()
+    status = dict(line.split(":", 1) for line in lines)
+    return float(status["VmHWM"].split()[0]) / 1e3
+
+
+def memory() -> dict[str, Any]:
+    """Each run in a process of its own: server, and all clients with their rows."""
+
+    def most(who: str, n: int) -> float:
+        with ProcessPoolExecutor(1, get_context("spawn")) as alone:
+            return alone.submit(peak, who, n).result()
+
+    found, empty = {}, most("anymix", 0)
+    for n in (50, 10_000):
+        us, them = most("anymix", n), most("fedavg", n)
+        row = {"anymix": us, "fedavg": them, "ratio": us / them, "libraries": empty}
+        found[str(n)] = row | {"without libraries": (us - empty) / (them - empty)}
     return found
 
 
@@ -306,10 +336,13 @@ def untuned(num_rounds: int = 200, n_clients: int = 5) -> dict[str, Any]:
         row: dict[str, Any] = {}
         for rounds_ in (50, num_rounds):
             grid = LocalGrid(client_app(rows_of, loss=loss, classes=classes), n_clients)
-            began = time.perf_counter()
+            began = time.process_time()
             run = AgnosticStrategy(gamma=GAMMA).start(grid, num_rounds=rounds_)
             row[f"anymix {rounds_}"] = gap(run.w_best) / first
-        row |= {"seconds": time.perf_counter() - began, "MB": grid.bytes / 1e6}
+        row |= {"s": time.process_time() - began, "MB": grid.bytes / 1e6}
+        grid, began = LocalGrid(fedavg_app(rows_of, loss, classes), n_clients), time.process_time()
+        fedavg(grid, num_rounds, start=np.zeros(whole.n_parameters))
+        row |= {"FedAvg s": time.process_time() - began, "FedAvg MB": grid.bytes / 1e6}
         for label, agnostic in (("FedAvg", False), ("exp. gradient", True)):
             gaps = baseline(whole, gap, agnostic, num_rounds)
             row |= {f"{label} 50": gaps[49] / first, f"{label} 200": gaps[-1] / first}
@@ -317,7 +350,7 @@ def untuned(num_rounds: int = 200, n_clients: int = 5) -> dict[str, Any]:
     return found
 
 
-MEASURES = (rounds, replies, adult, untuned, secure, liars)
+MEASURES = (rounds, memory, replies, adult, untuned, secure, liars, solving)
 
 
 def main() -> None:

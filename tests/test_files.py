@@ -1,5 +1,6 @@
 """A file is there whole or not at all."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -28,6 +29,17 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing_behind(tmp_path: Path) 
         write_whole(path, fail)
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["b.txt"]
+
+
+def test_a_full_disk_is_told_of_the_file_to_write(tmp_path: Path) -> None:
+    def fail(new: Path) -> None:
+        new.write_text("half")
+        raise OSError(errno.ENOSPC, "no room")  # as `write` raises it, without a name
+
+    with pytest.raises(OSError, match=r"No space left .*b\.txt") as caught:
+        write_whole(tmp_path / "b.txt", fail)
+    assert caught.value.errno == errno.ENOSPC
+    assert not os.listdir(tmp_path)
 
 
 def test_links_are_followed_and_permissions_kept(tmp_path: Path) -> None:

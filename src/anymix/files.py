@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -9,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 __all__ = ["write_whole"]
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # a disk that is full, a share of it that is used up
 
 
 def write_whole(
@@ -18,6 +21,7 @@ def write_whole(
 
     Whoever opens the path sees the old file or the whole new one, also when this process is
     killed. Links are followed, the permissions of an old file are kept, missing folders are made.
+    Where there is no room left, the error names the path.
 
     Parameters
     ----------
@@ -45,7 +49,12 @@ def write_whole(
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".anymix-", dir=target.parent) as folder:
         new = Path(folder) / path.name
-        write(new)
+        try:
+            write(new)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         if target.exists():
             shutil.copymode(target, new)
         if durable:

@@ -29,6 +29,20 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_rows_without_a_client_are_left_out_and_told(tmp_path: Path) -> None:
+    table = pd.DataFrame({"id": list("aabb") * 50, "word": ["hi", "hi", "yo", "hi"] * 50})
+    table.to_csv(tmp_path / "all.csv", index=False)
+    nobody = pd.DataFrame({"id": [None] * 3, "word": ["yo"] * 3})
+    pd.concat([table, nobody]).to_csv(tmp_path / "some.csv", index=False)
+    known, told = (
+        json.loads(run("cluster", tmp_path / name, "--client", "id", "--n-domains", 2, "--json"))
+        for name in ("all.csv", "some.csv")
+    )
+    assert told.pop("notes") == ["'id': 3 rows without a client, left out"]
+    assert known.pop("notes") == []
+    assert told == known
+
+
 def test_clients_of_a_kind_become_a_domain(clients: Path, tmp_path: Path) -> None:
     out = tmp_path / "d.csv"
     printed = run("cluster", clients, "--client", "id", "--domains-out", out)

@@ -185,6 +185,19 @@ def test_notes_of_fit_name_options(people: Path) -> None:
     assert not any(name in said for name in ("max_skewness", "CV", "validation_fraction"))
 
 
+def test_a_worst_domain_of_few_rows_names_the_option_on_screen_and_page(tmp_path: Path) -> None:
+    x = np.linspace(-2, 2, 124)
+    likes = np.where((x > 0) ^ (np.arange(124) % 31 == 0), "yes", "no")  # four live elsewhere
+    home = np.where(np.arange(124) % 31 == 0, "isle", "land")
+    pd.DataFrame({"x": x, "home": home, "likes": likes}).to_csv(tmp_path / "few.csv", index=False)
+    words = ("fit", tmp_path / "few.csv", "-t", "likes", "-d", "home", "--gamma", 0.01)
+    said = json.loads(run(*words, "--json", "--report", tmp_path / "page.html"))["verdict"]
+    sentence = "has only 4 rows, too few to show a gain: put small domains together, as with --min"
+    assert sentence in said
+    assert "no better than a constant guess" in said
+    assert sentence in (tmp_path / "page.html").read_text()
+
+
 def test_a_level_is_the_same_in_every_file(tmp_path: Path) -> None:
     table = zips(tmp_path / "train.csv", ["01", "02", "0A"])
     test = zips(tmp_path / "test.csv", ["01", "02"])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from command_line import fail, make_people, run
 
@@ -126,6 +127,23 @@ def test_refusals_in_one_line(
         assert code == 1
         assert message in error
         assert error.count("\n") == 1
+
+
+def test_domains_that_look_alike_are_told_apart_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    r = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": r.normal(size=90), "y": r.choice(["a", "b"], 90)})
+    path = tmp_path / "homes.csv"
+    words = ("fit", path, "-t", "y", "-d", "home", "--gamma", 0.1)
+    frame.assign(home=np.resize(["North", "north ", "South"], 90)).to_csv(path, index=False)
+    found = json.loads(run(*words, "--json"))
+    alike = "'North', 'north ' differ only by spaces or capitals"
+    assert any(alike in note for note in found["notes"])
+    frame.assign(home=["north "] + ["North"] * 49 + ["South"] * 40).to_csv(path, index=False)
+    code, said = fail(monkeypatch, capsys, *words)
+    assert code
+    assert alike in " ".join(said.split())
 
 
 def test_groups_stay_together_and_jobs_change_nothing(tmp_path: Path) -> None:

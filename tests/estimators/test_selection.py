@@ -2,12 +2,14 @@
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from joblib import parallel_config
 from numpy.typing import NDArray
 from regions import alike_data, labels_data, numbers_data
 from scipy import sparse
@@ -95,6 +97,20 @@ def test_the_standard_error_is_that_of_the_rows_of_the_worst_domain(
     assert rural.mean() > losses[domains == "city"].mean()
     error = model.cv_results_["se_test_loss"][1]
     assert error == pytest.approx(rural.std(ddof=1) / np.sqrt(len(rural)), rel=1e-5)
+
+
+@pytest.mark.parametrize("baseline", [None, "regret"])
+def test_folds_that_are_shared_give_the_same_losses_of_every_row(baseline: str | None) -> None:
+    X, y, domains = (values[::4] for values in labels_data())
+    rows = read_classes(ax.AgnosticClassifier(), X, y, domains)
+    folds = [list(deal(sorted_rows(rows), 3))]
+    plan = Plan(candidates_of((1.0,), (1.0, 0.1)), baseline=baseline, ordinary_gammas=(1.0, 0.1))
+    alone = search(rows, folds, plan).held_out
+    with parallel_config("threading"):  # processes are tested with the command
+        shared = search(rows, folds, replace(plan, n_jobs=2)).held_out
+    np.testing.assert_allclose(shared.losses, alone.losses, rtol=1e-9)
+    np.testing.assert_allclose(shared.offsets, alone.offsets, rtol=1e-9)
+    assert ax.AgnosticClassifierCV(n_jobs=2)._plan(rows).n_jobs == 2
 
 
 def test_each_rule_is_tamer_than_the_next() -> None:

@@ -10,9 +10,11 @@ import pytest
 from flwr.app import Array, ArrayRecord, Context
 from numpy.typing import NDArray
 
+import anymix as ax
 from anymix.errors import InputError
 from anymix.flower import AgnosticStrategy, LocalGrid, client_app
 from anymix.flower import model_arrays as model_arrays_file
+from anymix.flower.client_rows import LinearRows
 from anymix.flower.holdings import Holdings
 from anymix.flower.members import Members
 from anymix.flower.model_arrays import ModelArrays
@@ -163,3 +165,16 @@ def test_a_model_too_large_for_a_message_is_refused(monkeypatch: pytest.MonkeyPa
     record = ArrayRecord({"w": Array(np.zeros(200))})
     with pytest.raises(InputError, match="give float32 or float16 arrays"):
         ModelArrays(record, 200)
+
+
+def test_a_client_that_is_asked_about_all_rows_keeps_little_beside_them() -> None:
+    n = 20_000
+    problem = ax.LinearDomains(np.zeros((n, 1)), np.arange(n) % 2, np.arange(n) % 3)
+    tracemalloc.start()
+    try:
+        rows = LinearRows(problem)
+        rows.table.draw(np.ones(3, dtype=bool), 0, [0])
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 16 * n  # a number and a place of every row; the row's domain is the problem's own

@@ -68,6 +68,8 @@ def test_parquet_datasets_and_problems(here: Any, tmp_path: Path) -> None:
     check_same(ax.AgnosticClassifier(tol=1e-10).fit(problem), here)
     with pytest.raises(InputError, match="column 'region' holds no numbers"):  # a feature then
         ax.AgnosticClassifier().fit(ds.dataset(tmp_path / "t"), "y")
+    with pytest.raises(InputError, match="target is a ndarray; give the name of a column"):
+        ax.AgnosticClassifier().fit(ds.dataset(tmp_path / "t"), y, domains="region")
 
 
 def test_regression_settings_and_warm_starts() -> None:

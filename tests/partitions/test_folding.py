@@ -75,8 +75,9 @@ def test_a_fold_without_a_domain_is_refused() -> None:
     problem = from_batches(cut((X, y, domains), [30]))
     with pytest.raises(InputError, match=r"domains has no row of 'rare' (in|outside of) fold"):
         folds(problem, 3)
-    with pytest.raises(InputError, match="count is 1; give 2 to 60"):
-        folds(problem, 1)
+    for count in (1, 2.5):
+        with pytest.raises(InputError, match=f"count is {count}; give 2 to 60"):
+            folds(problem, count)  # type: ignore[arg-type]
 
 
 def test_the_guard_chooses_on_a_sample_and_fits_all_rows() -> None:

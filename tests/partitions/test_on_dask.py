@@ -91,8 +91,10 @@ def client() -> Iterator[Any]:
         yield client
 
 
-def test_two_processes_and_one_of_them_killed_give_the_same_bits(client: Any) -> None:
-    """Killed with -9 between two passes: its parts are made again by the others."""
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.dask)])
+def test_two_processes_that_are_killed_give_the_same_bits(client: Any, count: int) -> None:
+    """One or both are killed with -9 between two passes: their parts are made again."""
+    client.wait_for_workers(2)
     rng = np.random.default_rng(0)
     n = 4000
     X, domains = rng.normal(size=(n, 3)), rng.integers(4, size=n)
@@ -107,7 +109,8 @@ def test_two_processes_and_one_of_them_killed_give_the_same_bits(client: Any) ->
 
     def killing(questions: Any) -> Any:
         if next(passes) == 1:
-            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+            for pid in list(client.run(os.getpid).values())[:count]:
+                os.kill(pid, signal.SIGKILL)
         return asked(questions)
 
     problem._ask = killing
@@ -159,8 +162,8 @@ def test_a_worker_is_killed_while_it_sums(client: Any) -> None:
 
     thread = threading.Thread(target=kill)
     thread.start()
-    stormy = ax.solve(problem, tol=1e-9)
+    while not kills:
+        stormy = ax.solve(problem, tol=1e-9)
     ended.set()
     thread.join()
-    assert kills
     np.testing.assert_array_equal(stormy.w, calm.w)

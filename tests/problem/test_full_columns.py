@@ -9,11 +9,12 @@ from anymix.problem.full_columns import split_columns
 
 
 def rows_with_full_columns(n: int = 600, levels: int = 620) -> tuple[sparse.csr_array, np.ndarray]:
-    """40 numbers and the places of five words in every row."""
+    """40 numbers, of which three are equal, and the places of five words in every row."""
     rng = np.random.default_rng(3)
     words = np.zeros((n, levels))
     words[np.arange(n)[:, None], rng.integers(levels, size=(n, 5))] = 1
     X = np.hstack([rng.normal(size=(n, 40)), words])
+    X[:, [7, 39]] = X[:, [3]]
     y = (X[:, 0] - X[:, 41] + rng.logistic(size=n) > 0).astype(float)
     return sparse.csr_array(X), y
 
@@ -23,6 +24,7 @@ def test_the_parts_make_up_the_whole() -> None:
     split = split_columns(X)
     assert split is not None
     assert split.places.tolist() == list(range(40))
+    assert split.block.shape == (600, 38)
     w, v = np.random.default_rng(0).normal(size=(2, 700))
     dense = X.toarray()
     np.testing.assert_allclose(split.times(w[:660]), dense @ w[:660], rtol=0, atol=1e-12)

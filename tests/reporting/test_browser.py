@@ -364,6 +364,7 @@ def assert_bars(page: Any, audits: dict[str, Audit], n: int) -> None:
     wanted = np.stack([a.intervals[order] for a in audits.values()], axis=1).reshape(-1, 2)
     limit = 2 * losses.max()  # wider ones end at the border of the picture
     assert np.allclose(ends, bars[:, :1] + unit * np.minimum(wanted, limit), atol=0.1)
+    assert chart.locator(".whisker-tip").count() == np.sum(wanted > limit)  # arrows say so
 
 
 def test_many_domains_have_names_and_signs_of_their_own(tmp_path: Path, opened: Open) -> None:
@@ -538,10 +539,20 @@ def test_the_training_is_drawn(tmp_path: Path, opened: Open) -> None:
     assert np.ptp(first) == 0  # 1/12 all the time
 
 
-def test_a_training_of_one_step_has_its_ticks_on_the_chart(tmp_path: Path, opened: Open) -> None:
-    history = [{"step": 1, "upper": 3913802116.0008, "lower": 3913802116.0}]
+def test_a_training_of_one_step_is_told_in_words(tmp_path: Path, opened: Open) -> None:
+    history = [{"step": 1, "upper": 0.75, "lower": 0.5, "mixture": [0.2, 0.3, 0.5]}]
     page = opened(report(two_models(3), tmp_path / "report.html", history=history))
-    chart = page.locator("#training .chart svg")
+    assert page.locator("#training svg").count() == 0
+    assert "one step was enough: this model reaches 0.7500, and no model is below 0.5000" in (
+        page.locator("#training").inner_text()
+    )
+
+
+def test_a_training_of_two_steps_has_its_ticks_on_the_chart(tmp_path: Path, opened: Open) -> None:
+    ends = {"upper": 3913802116.0008, "lower": 3913802116.0}
+    history = [{"step": step, **ends} for step in (1, 2)]
+    page = opened(report(two_models(3), tmp_path / "report.html", history=history))
+    chart = page.locator("#training .chart svg").first
     ticks = chart.locator("text.tick")
     assert {"1", "2"} <= set(ticks.all_text_contents())  # whole steps
     assert len(set(ticks.all_text_contents())) == ticks.count() > 4

@@ -174,7 +174,7 @@ def test_steps_of_one_model_help_the_next(
 
     monkeypatch.setattr(WeightedRows, "scores", counted)
     path, forgetful = Path(problem, tol=1e-7), Path(problem, tol=1e-7)
-    forgetful._steps = deque(maxlen=0)
+    forgetful._trail.steps = deque(maxlen=0)
     found = falling(path, mixtures)
     n_passes = passes.pop("now")
     falling(forgetful, mixtures)

@@ -60,6 +60,8 @@ CASES: dict[str, dict[str, Any]] = {
     "three": {"target": "three", "prediction": ["p0", "p1", "p2"], "classes": ["0", "1", "2"]},
     "values": {"target": "number", "prediction": ["guess"], "against": "guess2"},
     "absolute": {"target": "number", "prediction": ["guess"], "loss": "absolute"},
+    "rates": {"target": "y", "prediction": ["label"], "against": "other", "metrics": "rates"},
+    "one rate": {"target": "y", "prediction": ["q"], "metrics": ["false_positive_rate"]},
     "losses": {"losses": "nll", "against": "nll2", "mixtures": "chi2:1.01"},
     "the data's mixture": {"target": "y", "prediction": ["label"], "mixtures": "data"},
 }
@@ -137,6 +139,7 @@ def test_what_is_refused_is_refused_in_the_same_words(tmp_path: Path) -> None:
         ({"target": "y", "prediction": ["label"], "confidence": 2}, "confidence is 2"),
         ({"target": "y", "prediction": ["lable"]}, "did you mean 'label'"),
         ({"target": "y", "prediction": ["label"], "weight": "p0"}, "weight is given, but the"),
+        ({"target": "y", "prediction": ["q"], "metrics": ["rates", "f1"]}, "ask for 'rates' only"),
         ({"target": ["y", "label"], "prediction": ["q", "p0"]}, "name one target only"),
         ({"target": "three", "prediction": ["p0", "p1", "p2"]}, "rows 6,000 to 7,000"),
     ):

@@ -357,16 +357,16 @@ def _kind(pair: Comparison) -> str:
 
 def _where(a: Audit) -> str:
     """A worst domain by its name and rows, a worst mixture by its shares."""
-    k = int(np.argmax(a.worst_mixture))
-    if a.worst_mixture[k] > 1 - 1e-9:
+    k = a.worst_domain
+    if k is not None:
         return f"in domain {str(a.domain_names[k])!r} ({a.sizes[k]:,} rows)"
     return f"on the mixture {mixture_in_words(a.worst_mixture, a.domain_names)}"
 
 
 def _metric_in_words(pair: Comparison) -> str:
     """', accuracy 0.72 instead of 0.70' in the worst domain, if that is one domain."""
-    k, metric = int(np.argmax(pair.a.worst_mixture)), _first_metric(pair.a)
-    if metric is None or pair.a.worst_mixture[k] <= 1 - 1e-9:
+    k, metric = pair.a.worst_domain, _first_metric(pair.a)
+    if metric is None or k is None:
         return ""
     old, new = (float(audited.metrics[metric][k]) for audited in (pair.a, pair.b))
     title = metric_title(metric)

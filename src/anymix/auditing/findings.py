@@ -147,6 +147,12 @@ class Audit:
         return float(self.worst_mixture @ self.domain_losses)
 
     @property
+    def worst_domain(self) -> int | None:
+        """The place of the domain that is the worst mixture by itself; None if several make it."""
+        k = int(np.argmax(self.worst_mixture))
+        return k if self.worst_mixture[k] > 1 - 1e-9 else None
+
+    @property
     def loss_title(self) -> str:
         """The loss's name, for people."""
         return LOSS_TITLES.get(self.loss, self.loss)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,13 +182,17 @@ class Share(_OneByOne):
 
     def of(self, rows: Rows, confidence: float) -> Estimate:
         """The share of these rows, with its interval; NaN if none of them counts."""
-        rows = rows if self.among is None else rows[self.among[rows]]
-        if not len(rows):
+        hits = self._counting(self.hits, rows)
+        if not len(hits):
             return Estimate(math.nan, math.nan, math.nan)
         if self.weights is None:
-            return intervals.share(self.hits[rows], confidence)
-        w, x = self.weights[rows], self.hits[rows].astype(np.float64)
+            return intervals.share(hits, confidence)
+        w, x = self._counting(self.weights, rows), hits.astype(np.float64)
         return intervals.bounded(x, confidence, 0.0, 1.0, w / w.sum())
+
+    def _counting(self, values: NDArray[Any], rows: Rows) -> NDArray[Any]:
+        """The numbers of those of these rows that count."""
+        return values[rows] if self.among is None else values[rows][self.among[rows]]
 
 
 @dataclass(frozen=True, eq=False)

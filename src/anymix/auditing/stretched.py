@@ -137,6 +137,8 @@ class Stretched(NDArrayOperatorsMixin):
     def __array_function__(self, f: Any, types: Any, arguments: Any, options: Any) -> Any:
         if f in (np.mean, np.any, np.sum):
             return getattr(self, f.__name__)()
+        if f is np.where:
+            return _mapped(f, arguments)
         if f is np.ptp:
             return self.max() - self.min()
         if f is np.concatenate:

@@ -6,15 +6,19 @@ import numpy as np
 
 from anymix.auditing.comparisons import Comparison, compare
 from anymix.auditing.findings import Audit
-from anymix.auditing.words import short, signed
+from anymix.auditing.words import FEWEST_ROWS, short, signed
 
-__all__ = ["beside_in_words", "verdict"]
+__all__ = ["beside_in_words", "is_better_nowhere", "is_worse_everywhere", "verdict"]
+
+MOST_NAMED = 3  # domains in a sentence
 
 
 def verdict(
     pair: Comparison, kept: bool, floor: Audit | None = None, asked: float | None = None
 ) -> str:
     """What was decided between an ordinary model (a) and a robust one (b), and how sure that is.
+
+    Domains where the model that is used loses more than a constant guess are named after it.
 
     Parameters
     ----------
@@ -34,22 +38,33 @@ def verdict(
     Examples
     --------
     >>> from anymix import audit, compare
-    >>> y, d = [1, 0, 1, 1, 1, 0], ["x", "x", "x", "x", "y", "y"]
-    >>> ordinary, robust = audit(y, [1, 0, 1, 1, 0, 1], d), audit(y, [1, 0, 1, 0, 0, 1], d)
+    >>> y, d = [1, 0, 1, 1, 1, 0] * 5, ["x", "x", "x", "x", "y", "y"] * 5
+    >>> said = [1, 0, 1, 1, 0, 1] * 5, [1, 0, 1, 0, 0, 1] * 5
+    >>> ordinary, robust = (audit(y, guess, d) for guess in said)
     >>> verdict(compare(ordinary, robust, ("ordinary", "robust")), kept=True)
     'Nothing to gain for the worst domain with these data and features: the ordinary model is kept.'
     """
-    useless = None if floor is None else _no_better_than_constant(pair, kept, floor)
-    if useless is not None:
-        return useless
-    if asked is not None:
-        return _as_asked(pair, asked)
-    if kept and _is_worse_for_everybody(pair):
+    said = _decision(pair, kept) if asked is None else _as_asked(pair, asked)
+    if floor is None:
+        return said
+    learnt = compare(floor, pair.a if kept else pair.b)
+    if is_better_nowhere(learnt):
+        name = "ordinary model, which is kept," if kept else "robust model"
+        return (
+            f"A constant guess is as good as the {name} in every domain, as far as these rows can "
+            f"tell: it has learnt nothing.{'' if kept else _instead(floor, pair.a)}"
+        )
+    return said + _where_worse("ordinary" if kept else "robust", learnt)
+
+
+def _decision(pair: Comparison, kept: bool) -> str:
+    """The model that rows held out have chosen, and why."""
+    if kept and is_worse_everywhere(pair):
         return "A robust model is worse for everybody on rows not seen: keep the ordinary model."
     if kept:
         return (
             "Nothing to gain for the worst domain with these data and features: the ordinary "
-            "model is kept."
+            f"model is kept.{_too_few(pair.a)}"
         )
     if not any(np.any(a != b) for a, b in zip(pair.a.row_losses, pair.b.row_losses, strict=True)):
         return (
@@ -69,9 +84,26 @@ def verdict(
     )
 
 
-def _is_worse_for_everybody(pair: Comparison) -> bool:
-    """Whether b loses no less than a in any domain, and surely more in one."""
-    return bool(np.all(pair.differences >= 0) and np.any(pair.difference_intervals[:, 0] > 0))
+def _too_few(found: Audit) -> str:
+    """What to do if the worst domain is so small that it can hardly show a gain."""
+    k = found.worst_domain
+    if k is None or found.sizes[k] >= FEWEST_ROWS:
+        return ""
+    rows = "1 row" if found.sizes[k] == 1 else f"{found.sizes[k]} rows"
+    return (
+        f" The worst domain, {str(found.domain_names[k])!r}, has only {rows}, too few to show a "
+        "gain: put small domains together."
+    )
+
+
+def _instead(floor: Audit, ordinary: Audit) -> str:
+    """What to do if the ordinary model has learnt something, but not for its worst domain."""
+    if is_better_nowhere(compare(floor, ordinary)):
+        return ""
+    return (
+        " The ordinary model has, but not for everybody: if the domain is known for new rows, let "
+        "the model use it."
+    )
 
 
 def _as_asked(pair: Comparison, t: float) -> str:
@@ -84,16 +116,35 @@ def _as_asked(pair: Comparison, t: float) -> str:
     )
 
 
-def _no_better_than_constant(pair: Comparison, kept: bool, floor: Audit) -> str | None:
-    """A warning if a constant guess is as good in every domain as the model that is used."""
-    used = pair.a if kept else pair.b
-    if np.any(compare(floor, used).difference_intervals[:, 1] < 0):  # surely better somewhere
-        return None
-    name = "ordinary model, which is kept," if kept else "robust model"
-    return (
-        f"A constant guess is as good as the {name} in every domain, as far as these rows can "
-        "tell: it has learnt nothing."
-    )
+def is_worse_everywhere(pair: Comparison) -> bool:
+    """Whether b loses no less than a in any domain, and surely more in one."""
+    return bool(np.all(pair.differences >= 0) and np.any(pair.difference_intervals[:, 0] > 0))
+
+
+def is_better_nowhere(pair: Comparison) -> bool:
+    """Whether b is surely better than a in no domain."""
+    return not np.any(pair.difference_intervals[:, 1] < 0)
+
+
+def _where_worse(name: str, pair: Comparison) -> str:
+    """The domains in which a constant guess (a) loses less than a model (b), and how sure."""
+    sure = pair.difference_intervals[:, 0] > 0
+    worse = np.flatnonzero(sure if sure.any() else pair.differences > 0)
+    if not len(worse):
+        return ""
+    order = worse[np.argsort(-pair.differences[worse], kind="stable")]
+    named = ", ".join(_in_domain(pair, int(k)) for k in order[:MOST_NAMED])
+    more = f" and {len(order) - MOST_NAMED} more" if len(order) > MOST_NAMED else ""
+    where = f"a constant guess by its {pair.a.unit_title} in {named}{more}"
+    if sure.any():
+        return f" The {name} model is surely worse than {where}."
+    return f" As far as these rows can tell, the {name} model is no better than {where}."
+
+
+def _in_domain(pair: Comparison, k: int) -> str:
+    """'north' (0.71 against 0.66): a domain, the loss of the model (b) and the guess (a)."""
+    losses = (short(x.in_unit(x.domain_losses[k])) for x in (pair.b, pair.a))
+    return f"{str(pair.domain_names[k])!r} ({' against '.join(losses)})"
 
 
 def beside_in_words(name: str, found: Audit) -> str:
@@ -116,9 +167,8 @@ def beside_in_words(name: str, found: Audit) -> str:
     >>> beside_in_words("a constant guess", audit([1, 0, 1, 1], [1, 1, 1, 1], ["a", "a", "b", "b"]))
     "A constant guess has the 0-1 loss 0.2500 on all rows, at worst 0.5000 ('a')."
     """
-    k = int(np.argmax(found.worst_mixture))
-    worst = f"at worst {short(found.in_unit(found.agnostic_loss))}"
-    if found.worst_mixture[k] > 1 - 1e-9:
+    k, worst = found.worst_domain, f"at worst {short(found.in_unit(found.agnostic_loss))}"
+    if k is not None:
         worst += f" ({str(found.domain_names[k])!r})"
     return (
         f"{name[0].upper()}{name[1:]} has the {found.unit_title} "

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "FEWEST_ROWS",
     "FEW_ROWS",
     "few_rows",
     "html_table",
@@ -24,6 +25,7 @@ __all__ = [
     "span",
 ]
 
+FEWEST_ROWS = 10  # of a worst domain: fewer do not tell enough to change the model for all others
 FEW_ROWS = 30  # domains below it are named in the summary
 
 

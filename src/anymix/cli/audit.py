@@ -177,8 +177,8 @@ def audit_file(
 
     - anymix audit preds.csv -t y -p label -d sex --fail-if 'guaranteed worst accuracy < 0.7'
     """
-    numbers = None if report is None or is_stream(report) else report.with_suffix(".json")
-    numbers = None if is_printed(report) else numbers
+    is_file = report is not None and not is_stream(report) and not is_printed(report)
+    numbers = report.with_suffix(".json") if report is not None and is_file else None
     check_outputs({"--report": report, "the JSON beside it": numbers}, [table, Path(mixtures)])
     true, said, others = target or [], prediction or [], against or []
     _check_columns(true, said, losses, classes, others)

@@ -51,9 +51,10 @@ OPTIONS: Names = TABLE_NAMES | {
     "task": ("--task", None),
     "test": ("--test", None),
 }
+TOGETHER = "put small domains together"
 FEW_ROWS = (
-    "raise --gamma (auto chooses it), take a smaller set of --mixtures, or put small domains "
-    "together with --min-rows"
+    "raise --gamma (auto chooses it), take a smaller set of --mixtures, or "
+    f"{TOGETHER} with --min-rows"
 )
 ADVICE = {"GapWarning": "raise --gamma"}
 
@@ -249,7 +250,7 @@ def _show(
         ),
         shown=shown,
         as_json=as_json,
-        verdict=found.verdict,
+        verdict=_advised(found.verdict),
         beside=found.beside,
     )
 
@@ -352,8 +353,10 @@ def _kinds(frame: Any) -> dict[str, str]:
 
 
 def _advised(note: str) -> str:
-    """The note, and after one on few rows what can be done about it here."""
-    return f"{note}. Here: {FEW_ROWS}" if "expect a larger loss on new rows" in note else note
+    """A note or verdict, and after one on few rows what can be done about it here."""
+    said = note.replace(f"{TOGETHER}.", f"{TOGETHER}, as with --min-rows 30.")
+    said = said.replace("let the model use it.", "let the model use it (--use-domain slopes).")
+    return f"{said}. Here: {FEW_ROWS}" if "expect a larger loss on new rows" in note else said
 
 
 def _written(
@@ -367,6 +370,7 @@ def _written(
         write_output(out, lambda path: save_model(found.model, path))
         files["model"] = str(out)
     if report is not None:
-        more = {"frontier": found.choice.frontier, "verdict": found.verdict, "beside": found.beside}
+        said = {"verdict": _advised(found.verdict), "beside": found.beside}
+        more = {"frontier": found.choice.frontier, **said}
         files["report"] = write_report(report, found.audits, title, found.solution, notes, **more)
     return files

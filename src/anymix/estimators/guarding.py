@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import ndtr, stdtrit
 
+from anymix.auditing.words import FEWEST_ROWS
 from anymix.errors import InputError
 from anymix.mixtures import MixtureSet, NoPenalty, Penalty
 
@@ -41,7 +42,6 @@ __all__ = ["RULES", "HeldOut", "Judged", "NothingGained", "in_doubt", "mean_erro
 
 RULES = ("guard", "min", "1se")
 """How a model is chosen by rows held out, by name."""
-FEWEST_ROWS = 10  # of a domain: fewer do not tell enough to change the model for all others
 WORTH = 0.01  # a change of the ordinary model's worst loss that is worth a change of the model
 BELOW_ONE = float(ndtr(1.0))  # how often a normal error is at most one standard error
 LAST_FIFTH = 0.2  # of the gain, which may be left for the sake of the others

@@ -10,8 +10,9 @@ of the same rows unless another is given. Needs no scikit-learn; estimators and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import Loss
-from anymix.problem.rows import Rows, constant_losses
+from anymix.problem.rows import Part, Rows, constant_losses
 from anymix.solvers.exact import Solution
 from anymix.solvers.paths import Path
 from anymix.solvers.sqp import Waypoint
@@ -119,6 +120,8 @@ class Plan:
         Iterations of a fit at most.
     prior : Penalty or None
         A prior on λ, for fits and for judging them.
+    n_jobs : int or None
+        How many processes share the folds, as joblib counts them.
     """
 
     candidates: Sequence[Candidate]
@@ -129,6 +132,7 @@ class Plan:
     norm: str = "squared"
     max_iter: int = 1000
     prior: Penalty | None = None
+    n_jobs: int | None = 1
 
     @property
     def options(self) -> dict[str, Any]:
@@ -197,6 +201,12 @@ class _Alone:
         self.sums[gamma] = self.sums.get(gamma, 0.0) + test.sizes * losses
         self.sizes[gamma] = self.sizes.get(gamma, 0.0) + test.sizes
 
+    def join(self, other: _Alone) -> None:
+        """Add what another fold found."""
+        for gamma in other.sums:
+            self.sums[gamma] = self.sums.get(gamma, 0.0) + other.sums[gamma]
+            self.sizes[gamma] = self.sizes.get(gamma, 0.0) + other.sizes[gamma]
+
     def best(self) -> Array:
         means = [self.sums[gamma] / self.sizes[gamma] for gamma in self.sums]
         return np.asarray(np.min(means, axis=0))
@@ -227,24 +237,65 @@ def _search(rows: Rows, repeats: Sequence[Sequence[Split]], plan: Plan) -> Found
     folds = [split for splits in repeats for split in splits]
     ordinary = choose_ordinary(rows, repeats, plan.ordinary_gammas, options, problems)
     plan = _without_copies(plan, rows)
+    judge = partial(_fold, rows, plan, ordinary.gamma)
+    known: Sequence[Waypoint | None] = ordinary.solutions or [None] * len(folds)
+    trains = (problems(number, part) for number, (part, _) in enumerate(folds, start=1))
+    jobs = zip(trains, (held_out for _, held_out in folds), known, strict=True)
     losses = np.zeros((1 + len(plan.candidates), len(rows)))
     times, alone = np.zeros(len(rows)), _Alone()
-    known = ordinary.solutions
-    for number, (part, held_out) in enumerate(folds, start=1):
-        train = problems(number, part)
-        w0 = known[number - 1] if known else rough_ordinary(train, [ordinary.gamma], options)[0]
+    judged = _shared(judge, jobs, plan.n_jobs)
+    for (_, held_out), fold in zip(folds, judged, strict=True):
+        losses[:, held_out] += fold.losses
+        times[held_out] += 1
+        alone.join(fold.alone)
+    candidates = [Candidate(0.0, ordinary.gamma), *plan.candidates]
+    held = _held_out(rows, losses, times, plan, alone)
+    resolution = 2 * ROUGH * fold.loss_scale
+    constant = held.average @ constant_losses(rows)[times > 0]
+    held = replace(held, resolution=resolution, constant=np.asarray(constant))
+    return Found(candidates, held, fold.solutions, rows.loss)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """The models of one fold, their losses on the rows held out, and b there."""
+
+    solutions: list[Waypoint]
+    losses: Array  # (C, rows held out)
+    alone: _Alone
+    loss_scale: float
+
+
+def _fold(
+    rows: Rows,
+    plan: Plan,
+    gamma: float,
+    train: LinearDomains,
+    held_out: Part,
+    ordinary: Waypoint | None,
+) -> _Fold:
+    """Fit the candidates to one fold's rows, and judge them on the others."""
+    with threadpool_limits(1, "blas"):  # in every process
+        w0 = rough_ordinary(train, [gamma], plan.options)[0] if ordinary is None else ordinary
         test = rows.to_judge(held_out) if is_regret(plan.baseline) else None
+        alone = _Alone()
         solutions = [w0, *_walk(train, test, plan, w0, plan.anchored(rows, w0), alone)]
         if not plan.candidates:  # the ordinary model is compared with something too
-            _offsets(train, test, plan, {**plan.options, "gamma": ordinary.gamma}, alone)
-        losses[:, held_out] += rows.row_losses([s.w for s in solutions], held_out)
-        times[held_out] += 1
-    candidates = [Candidate(0.0, ordinary.gamma), *plan.candidates]
-    judged = _held_out(rows, losses, times, plan, alone)
-    resolution = 2 * ROUGH * train.loss_scale
-    constant = judged.average @ constant_losses(rows)[times > 0]
-    judged = replace(judged, resolution=resolution, constant=np.asarray(constant))
-    return Found(candidates, judged, solutions, rows.loss)
+            _offsets(train, test, plan, {**plan.options, "gamma": gamma}, alone)
+        losses = rows.row_losses([s.w for s in solutions], held_out)
+    return _Fold(solutions, losses, alone, train.loss_scale)
+
+
+def _shared(
+    judge: Callable[..., _Fold], jobs: Iterable[tuple[Any, ...]], n_jobs: int | None
+) -> Iterable[_Fold]:
+    """What is found for each job, in their order, whoever does it."""
+    if n_jobs == 1:
+        return (judge(*job) for job in jobs)
+    from joblib import Parallel, delayed  # few ask for processes
+
+    found: list[_Fold] = Parallel(n_jobs=n_jobs)(delayed(judge)(*job) for job in jobs)
+    return found
 
 
 def _without_copies(plan: Plan, rows: Rows) -> Plan:

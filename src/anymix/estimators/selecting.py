@@ -85,6 +85,7 @@ class AgnosticSelecting(BaseEstimator):
         verbose: bool = False,
         prior: Penalty | None = None,
         class_weight: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.gammas = gammas
         self.mus = mus
@@ -106,6 +107,7 @@ class AgnosticSelecting(BaseEstimator):
         self.verbose = verbose
         self.prior = prior
         self.class_weight = class_weight
+        self.n_jobs = n_jobs
 
     @by_name
     def fit(self, X: Any, y: Any = None, *, domains: Any = None, sample_weight: Any = None) -> Self:
@@ -170,6 +172,7 @@ class AgnosticSelecting(BaseEstimator):
             self.norm,
             self.max_iter,
             self.prior,
+            self.n_jobs,
         )
 
     def _keep(self, choice: Choice, names: NDArray[Any]) -> None:

@@ -92,6 +92,9 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
     class_weight : dict, "balanced" or None
         Weights of the rows by their class, which multiply `sample_weight`: one for each class, or
         n/(K n_c) for each of K classes with n_c of n rows ("balanced"); None is 1.
+    n_jobs : int or None
+        How many processes share the folds (-1: as many as there are cores); None is 1, or what
+        `joblib.parallel_config` says. The result is the same.
 
     Attributes
     ----------
@@ -198,6 +201,9 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         Show a progress line.
     prior : Penalty or None
         A prior on λ, such as a `DirichletPrior`, for the fits and for judging them; with mus at 0.
+    n_jobs : int or None
+        How many processes share the folds (-1: as many as there are cores); None is 1, or what
+        `joblib.parallel_config` says. The result is the same.
 
     Attributes
     ----------
@@ -247,6 +253,7 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         random_state: Any = 0,
         verbose: bool = False,
         prior: Penalty | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         super().__init__(
             gammas,
@@ -268,6 +275,7 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
             random_state=random_state,
             verbose=verbose,
             prior=prior,
+            n_jobs=n_jobs,
         )
         self.loss = loss
         self.delta = delta

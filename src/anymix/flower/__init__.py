@@ -3,11 +3,11 @@
 >>> from anymix.flower import AgnosticStrategy, LocalGrid, client_app
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anymix.flower.client import client_app
 from anymix.flower.local import LocalGrid
+from anymix.loading import names_on_demand
 
 if TYPE_CHECKING:
     from anymix.flower.aggregation import Sum
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 # A client needs neither the strategy nor the solver, and starts a process for every message.
-_LATER = {
+_PLACE = {
     "AgnosticStrategy": "anymix.flower.strategy",
     "Limits": "anymix.flower.policy",
     "LocalTraining": "anymix.flower.local_training",
@@ -63,8 +63,4 @@ _LATER = {
     "without_small_domains": "anymix.flower.small_domains",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'anymix.flower' has no attribute {name!r}")
-    return getattr(import_module(_LATER[name]), name)
+__getattr__, __dir__ = names_on_demand(__name__, _PLACE)

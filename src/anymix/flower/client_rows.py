@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,8 +29,8 @@ __all__ = ["ClientRows", "DomainTable", "LinearRows", "Shares"]
 class Shares:
     """S as its entries: row `rows[e]` counts `shares[e]` in domain `domains[e]`."""
 
-    domains: Indices
-    rows: Indices
+    domains: NDArray[np.integer[Any]]
+    rows: NDArray[np.integer[Any]]
     shares: Array
 
     def row_weights(self, a: Array, n: int) -> Array:
@@ -49,10 +50,16 @@ class DomainTable:
     def __init__(self, problem: LinearDomains) -> None:
         self.names = [str(name) for name in problem.domain_names.tolist()]
         self.sizes = problem.sizes
-        entries = problem.average.tocoo()
-        domains, rows = entries.coords
-        self._all = Shares(domains, rows, entries.data * self.sizes[domains])
-        self._rows = DomainRows(problem)
+        average = problem.average
+        domains = average.indices  # shared with the problem: thousands of clients may be here
+        rows = np.repeat(np.arange(problem.n_rows, dtype=domains.dtype), np.diff(average.indptr))
+        self._all = Shares(domains, rows, average.data * self.sizes[domains])
+        self._problem = problem
+
+    @cached_property
+    def _rows(self) -> DomainRows:
+        """The rows by domain, which only batches need."""
+        return DomainRows(self._problem)
 
     @staticmethod
     def of(n: int, domains: Any) -> DomainTable:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,10 @@ class FoldedClients:
         places = [self._places(i, number) for i in clients]
         sizes = self.roster.sizes if number == WHOLE else self.sizes[number]
         D = self.roster.members[0].n_parameters
-        return Parts(lambda questions: ask((number, questions)), places, sizes, D, center)
+        grain = self.clients.grain
+        return Parts(
+            lambda questions: ask((number, questions)), places, sizes, D, center, grain=grain
+        )
 
     def _clients_of(self, number: int) -> list[int]:
         """Who has rows that the fold fits."""
@@ -109,17 +112,34 @@ class FoldedClients:
             for i, question in zip(self._clients_of(number), questions, strict=True):
                 own[i].append((number, question))
         sent = {}
-        for key, abouts in zip(self.roster.keys, own, strict=True):
+        for i, (key, abouts) in enumerate(zip(self.roster.keys, own, strict=True)):
             if abouts:
                 arrays, settings = pack_questions(abouts)
                 content = pack(arrays, {**self._settings, "about": "sums", **settings})
-                sent[key] = Question(content, {"sums": (n_numbers(abouts),)}, _check_losses(abouts))
+                check = partial(self._doubt, i, abouts)
+                sent[key] = Question(content, {"sums": (n_numbers(abouts),)}, check)
         answers = self.clients.round(FOLDS, sent)
         found = [
             iter(split_answers(answers[key]["sums"], abouts) if abouts else [])
             for key, abouts in zip(self.roster.keys, own, strict=True)
         ]
         return [[next(found[i]) for i in self._clients_of(number)] for number, _ in asked]
+
+    def _doubt(self, i: int, asked: Sequence[About], answer: Answer) -> str | None:
+        """What is wrong with the answer of a client about several folds."""
+        found = zip(asked, split_answers(answer["sums"], asked), strict=True)
+        doubts = (
+            self.clients.doubt((i, number), self._sizes(i, number), question, sums)
+            for (number, question), sums in found
+        )
+        return next(filter(None, doubts), None)
+
+    def _sizes(self, i: int, number: int) -> Array:
+        """How many rows of each of these domains a fold fits."""
+        if number == WHOLE:
+            return self.roster.members[i].counts
+        fitted: Array = self._fitted[i][number]
+        return fitted[fitted > 0]
 
     def losses(self, models: Array) -> Array:
         """L̂ of models (folds, C, D) on rows that they have not seen, and a guess's, (C + 1, p)."""
@@ -159,17 +179,6 @@ class FoldedClients:
         }
         answers = self.clients.round(FOLDS, asked)
         return [answers[key] for key in keys]
-
-
-def _check_losses(questions: Sequence[About]) -> Callable[[Answer], str | None]:
-    """No loss is below 0."""
-
-    def check(answer: Answer) -> str | None:
-        found = split_answers(answer["sums"], questions)
-        negative = any(np.any(sums.get("losses", np.zeros(1)) < 0) for sums in found)
-        return "its losses are negative" if negative else None
-
-    return check
 
 
 def _constant_guess(totals: Array) -> Array:

@@ -70,10 +70,16 @@ class Privacy:
     exact: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        for name in ("update_clip", "loss_clip", "update_noise", "loss_noise"):
-            finite_number(name, getattr(self, name), "give a positive number", lambda x: x > 0)
+        for name, value in self.terms.items():
+            finite_number(name, value, "give a positive number", lambda x: x > 0)
         fix = "give a number in (0, 1), below 1/clients"
         finite_number("delta", self.delta, fix, lambda x: 0 < x < 1)
+
+    @property
+    def terms(self) -> dict[str, float]:
+        """The clips and the noise, which a client that adds the noise itself must know."""
+        names = ("update_clip", "loss_clip", "update_noise", "loss_noise")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def noise_multiplier(self) -> float:

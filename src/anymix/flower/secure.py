@@ -105,10 +105,7 @@ class Secure:
     @property
     def limits(self) -> dict[str, float]:
         """What each client does to its part before it is masked, with Privacy."""
-        if isinstance(self.inner, Sum):
-            return {}
-        names = ("update_clip", "loss_clip", "update_noise", "loss_noise")
-        return {name: getattr(self.inner, name) for name in names}
+        return {} if isinstance(self.inner, Sum) else self.inner.terms
 
     @property
     def min_share(self) -> float:

@@ -7,18 +7,20 @@ clients share, with a place for every domain.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
 from anymix.flower.aggregation import Contribution
+from anymix.flower.fold_questions import About, join_answers, pack_questions, split_answers, unpack
+from anymix.flower.fold_rows import WHOLE
 from anymix.flower.policy import Limits, shortened
 from anymix.flower.secure_wire import Call, places, spread
-from anymix.flower.wire import EVALUATE, MOMENTS, SOLVE, TRAIN, WHO, Arrays, Settings
-from anymix.problem.part_sums import BY_DOMAIN, POWER, Question
+from anymix.flower.wire import EVALUATE, FOLDS, MOMENTS, SOLVE, TRAIN, WHO, Arrays, Settings
+from anymix.problem.part_sums import BY_DOMAIN, POWER, Question, Sums
 
 Array = NDArray[np.float64]
 Inner = Callable[[str, Arrays, Settings], tuple[Arrays, Settings]]
@@ -59,6 +61,8 @@ def own_values(
         return {"sums": spread(sums, names, call.domains)}
     if kind == MOMENTS:
         return {"moments": inner(MOMENTS, arrays, plain)[0]["moments"]}
+    if kind == FOLDS:
+        return _folds(arrays, plain, inner, names, call)
     return _solve(arrays, plain, inner, names, call)
 
 
@@ -117,10 +121,14 @@ def _solve(
     arrays: Arrays, settings: Settings, inner: Inner, names: list[str], call: Call
 ) -> dict[str, Array]:
     """The sums for the exact solver, of which some are brought into a form that can be added."""
-    whole: dict[str, Any] = Question.of_arrays(arrays, settings).shapes
     place = places(names, call.domains)
     reply = inner(SOLVE, {**arrays, "weights": arrays["weights"][place]}, settings)[0]
-    values = {name: np.zeros(shape) for name, shape in whole.items()}
+    return _to_be_added(reply, Question.of_arrays(arrays, settings), place)
+
+
+def _to_be_added(reply: Sums, question: Question, place: NDArray[np.intp]) -> Sums:
+    """The sums over a client's own domains, at these places, as part of those over all clients."""
+    values = {name: np.zeros(shape) for name, shape in question.shapes.items()}
     for name, value in reply.items():
         if name not in values:
             raise InputError("the answer", f"has {name!r}", "ask for it")
@@ -130,3 +138,41 @@ def _solve(
     if "powers" in values:  # a norm, for the sum of the powers may be beyond all bounds
         values["powers"] = values["powers"] ** (1 / POWER)
     return values
+
+
+def _folds(
+    arrays: Arrays, settings: Settings, inner: Inner, names: list[str], call: Call
+) -> dict[str, Array]:
+    """What a choice of models asks about folds, of the client's domains at their places."""
+    place, about = places(names, call.domains), settings["about"]
+    if about == "sums":
+        return {"sums": _fold_sums(arrays, settings, inner, place)}
+    if about == "errors":  # a sum over the rows of all domains
+        own = {name: arrays[name][:, place] for name in ("scales", "means")}
+        return inner(FOLDS, {**arrays, **own}, settings)[0]
+    found = inner(FOLDS, arrays, settings)[0]
+    return {
+        name: value if name == "totals" else spread(value, names, call.domains)
+        for name, value in found.items()
+    }
+
+
+def _fold_sums(arrays: Arrays, settings: Settings, inner: Inner, place: NDArray[np.intp]) -> Array:
+    """The sums over rows that folds fit; zeros where a fold fits none of this client's."""
+    counted = inner(FOLDS, {}, {**settings, "about": "counts"})[0]["fitted"] > 0  # (folds, own)
+    asked, own, at = unpack(arrays, settings), list[About](), list[NDArray[np.intp]]()
+    for number, question in asked:
+        at.append(place if number == WHOLE else place[counted[number]])
+        own.append((number, replace(question, weights=question.weights[at[-1]])))
+    some = [about for about, here in zip(own, at, strict=True) if len(here)]
+    answers: Iterator[Sums] = iter(())
+    if some:
+        numbers, forms = pack_questions(some)
+        found = inner(FOLDS, numbers, settings | forms)[0]["sums"]
+        answers = iter(split_answers(found, some))
+    return join_answers(
+        [
+            _to_be_added(next(answers) if len(here) else {}, question, here)
+            for (_, question), here in zip(asked, at, strict=True)
+        ]
+    )

@@ -6,7 +6,7 @@ masked, and all that would show a sum of its own is refused. What each of its me
     query           its key, its domains and its model; not how many rows it has
     query.key       a public key, made anew
     query.first     the first weights of a module, which are made of a seed and of no row
-    train, evaluate, query.solve, query.moments, and query once more: masked sums
+    train, evaluate, query.solve, query.folds, query.moments, and query once more: masked sums
     query.shares    shares of the masks of others, once a sum over all who were asked is there
 """
 
@@ -25,24 +25,12 @@ from anymix.flower import masking
 from anymix.flower.policy import count
 from anymix.flower.privacy import Privacy
 from anymix.flower.secure_answers import own_values
-from anymix.flower.secure_wire import KEY, SHARES, Call, digest, flat
-from anymix.flower.wire import (
-    EVALUATE,
-    FIRST,
-    MOMENTS,
-    SOLVE,
-    TRAIN,
-    WHO,
-    Arrays,
-    Settings,
-    pack,
-    unpack,
-)
+from anymix.flower.secure_wire import KEY, SHARES, SUMS, Call, digest, flat
+from anymix.flower.wire import FIRST, TRAIN, WHO, Arrays, Settings, pack, unpack
 
 __all__ = ["secured"]
 
 PLACE = "anymix.secure"  # of what a client keeps between messages
-SUMS = (WHO, TRAIN, EVALUATE, MOMENTS, SOLVE)
 
 
 def secured(
@@ -187,9 +175,10 @@ class _Secured(ClientApp):
         if call.turn <= int(kept["turn"]):
             raise InputError("the question", "is an old one", "ask a new one")
         if self.privacy is not None and kind != WHO:
-            asked = {k: (call.limits or {}).get(k) for k in _wanted(self.privacy)}
-            if kind != TRAIN or asked != _wanted(self.privacy):
-                found = f"{kind!r} has {asked} and not {_wanted(self.privacy)}"
+            wanted = self.privacy.terms
+            asked = {k: (call.limits or {}).get(k) for k in wanted}
+            if kind != TRAIN or asked != wanted:
+                found = f"{kind!r} has {asked} and not {wanted}"
                 raise InputError("the question", found, "give Secure the Privacy of the clients")
         return call.peers[call.keys.index(public)]
 
@@ -219,11 +208,6 @@ class _Secured(ClientApp):
         ]
         data = b"".join(share or bytes(masking.SHARE) for share in shares)
         return {"shares": np.frombuffer(data, dtype=np.uint8)}, {}
-
-
-def _wanted(privacy: Privacy) -> dict[str, float]:
-    names = ("update_clip", "loss_clip", "update_noise", "loss_noise")
-    return {name: getattr(privacy, name) for name in names}
 
 
 def _secrets(kept: dict[str, Any]) -> dict[str, bytes]:

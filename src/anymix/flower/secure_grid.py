@@ -1,8 +1,9 @@
 """A grid on which all clients are one, whose answers are their masked sums.
 
-`AgnosticStrategy` and `federated_solve` run on it as on any grid: they see a single client that has
-the rows of all. Whatever they ask it becomes a masked sum over the clients (`secure_sum`). Clients
-that do not answer are dealt with here, by the same `Patience` as everywhere.
+`AgnosticStrategy`, `federated_solve` and `federated_fit` run on it as on any grid: they see one
+client that has the rows of all. Whatever they ask it becomes a masked sum over the clients
+(`secure_sum`). Clients that do not answer are dealt with here, by the same `Patience` as
+everywhere.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
+from anymix.flower.fold_questions import join_answers, split_answers
+from anymix.flower.fold_questions import unpack as unpack_questions
 from anymix.flower.members import Members, MissingClientsError
 from anymix.flower.policy import Limits, Patience
 from anymix.flower.post import exchange
@@ -26,6 +29,7 @@ from anymix.flower.secure_crowd import Crowd, Terms
 from anymix.flower.wire import (
     EVALUATE,
     FIRST,
+    FOLDS,
     MOMENTS,
     SOLVE,
     TRAIN,
@@ -37,11 +41,11 @@ from anymix.flower.wire import (
     unavailable,
     unpack,
 )
-from anymix.problem.part_sums import POWER
+from anymix.problem.part_sums import POWER, Sums
 
 Array = NDArray[np.float64]
 
-__all__ = ["SecureGrid", "cost"]
+__all__ = ["SecureGrid", "cost", "left_out"]
 
 NODE = 1  # the one node that there is
 KEY = "all clients"
@@ -167,6 +171,7 @@ class SecureGrid(Grid):
             EVALUATE: self._evaluate,
             MOMENTS: self._moments,
             SOLVE: self._solve,
+            FOLDS: self._folds,
         }
         if kind not in answers:
             fix = "run it without Secure: it looks at the answers of single clients"
@@ -234,14 +239,32 @@ class SecureGrid(Grid):
 
     def _solve(self, arrays: Arrays, settings: Settings) -> tuple[Arrays, Settings] | None:
         total = self.crowd.total(SOLVE, arrays, lambda roster: settings, {})
-        if total is None:
-            return None
-        n = len(self.crowd.roster.members)
+        return None if total is None else (self._as_of_one(total), {})
+
+    def _as_of_one(self, total: Sums) -> Sums:
+        """Sums for the exact solver, as one client would have answered."""
         if "kind" in total:
             rows, scores, power = total["kind"]
-            total["kind"] = np.array([rows, scores / n, 2.0 ** round(power / n)])
+            K = self.crowd.roster.members[0].n_scores
+            n = scores / K  # the clients that have rows
+            total["kind"] = np.array([rows, K, 2.0 ** round(power / n)])
         if "powers" in total:  # the sum of the norms is at least the norm of all
             total["powers"] = total["powers"] ** POWER
+        return total
+
+    def _folds(self, arrays: Arrays, settings: Settings) -> tuple[Arrays, Settings] | None:
+        about, unit = settings["about"], 1.0
+        if about == "errors":  # squares and fourth powers of small numbers: in units of their own
+            unit = 2.0 ** -np.ceil(np.log2(np.max(arrays["scales"])))
+            arrays = {**arrays, "scales": unit * arrays["scales"]}
+        total = self.crowd.total(FOLDS, arrays, lambda roster: settings, {})
+        if total is None:
+            return None
+        if about == "errors":
+            total["errors"] = total["errors"] / np.array([unit**2, unit**4])
+        if about == "sums":
+            found = split_answers(total["sums"], unpack_questions(arrays, settings))
+            total["sums"] = join_answers([self._as_of_one(sums) for sums in found])
         return total, {}
 
 
@@ -254,6 +277,11 @@ def cost(grid: Grid, epsilon: float | None) -> Record:
         record |= {"asked": last["clients"], "attempts": last["attempts"]}
         record |= {"bytes_sent": last["sent"], "bytes_received": last["received"]}
     return record
+
+
+def left_out(grid: Grid) -> dict[str, str]:
+    """The clients behind a masked sum that are left out, and why; none where answers are seen."""
+    return grid.excluded if isinstance(grid, SecureGrid) else {}
 
 
 def _ratio(whole: Array, part: Array) -> Array:

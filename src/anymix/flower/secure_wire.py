@@ -19,7 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.flower.fixed_point import FixedPoint
-from anymix.flower.wire import EVALUATE, MOMENTS, SOLVE, TRAIN, WHO, Arrays, MessageError, Settings
+from anymix.flower.fold_questions import n_numbers, unpack
+from anymix.flower.wire import (
+    EVALUATE,
+    FOLDS,
+    MOMENTS,
+    SOLVE,
+    TRAIN,
+    WHO,
+    Arrays,
+    MessageError,
+    Settings,
+)
 from anymix.problem.part_sums import Question
 
 Array = NDArray[np.float64]
@@ -27,8 +38,20 @@ Shapes = dict[str, tuple[int, ...]]
 
 KEY = "query.key"
 SHARES = "query.shares"
+SUMS = (WHO, TRAIN, EVALUATE, MOMENTS, SOLVE, FOLDS)  # whose answers can be added up, and masked
 
-__all__ = ["KEY", "SHARES", "Call", "digest", "flat", "places", "shapes_of", "spread", "unflat"]
+__all__ = [
+    "KEY",
+    "SHARES",
+    "SUMS",
+    "Call",
+    "digest",
+    "flat",
+    "places",
+    "shapes_of",
+    "spread",
+    "unflat",
+]
 
 
 @dataclass(frozen=True)
@@ -127,7 +150,21 @@ def shapes_of(
         return {"moments": (3, n_columns)}
     if kind == SOLVE:
         return Question.of_arrays(arrays, settings).shapes
+    if kind == FOLDS:
+        return _shapes_of_folds(arrays, settings, p, max(2, D // n_columns))
     raise MessageError(f"{kind!r} has no answer that could be added up")
+
+
+def _shapes_of_folds(arrays: Arrays, settings: Settings, p: int, n_classes: int) -> Shapes:
+    """The same of a question about folds, see `fold_rows`."""
+    F, about = settings["folds"] * settings["repeats"], settings["about"]
+    if about == "counts":
+        return {"fitted": (F, p), "held": (F, p), "squares": (p,), "totals": (n_classes + 2,)}
+    if about == "sums":
+        return {"sums": (n_numbers(unpack(arrays, settings)),)}
+    if about == "losses":
+        return {"losses": (arrays["models"].shape[1] + 1, p)}
+    return {"errors": (len(arrays["pairs"]), 2)}
 
 
 def flat(values: Mapping[str, Array]) -> Array:

@@ -16,9 +16,8 @@ import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.errors import InputError
-from anymix.flower.client_parts import Clients
-from anymix.flower.policy import Limits, Patience
+from anymix.flower.client_parts import Clients, clients_of
+from anymix.flower.policy import Limits
 from anymix.flower.results import Record
 from anymix.flower.secure import Secure
 from anymix.mixtures import DirichletPrior, MixtureSet
@@ -59,8 +58,8 @@ class FederatedSolution(Solution):
             **vars(solution),
             domain_names=clients.roster.domains,
             sizes=clients.roster.sizes,
-            client_keys=getattr(clients.grid, "keys", tuple(clients.roster.keys)),
-            rounds=getattr(clients.grid, "records", clients.rounds),
+            client_keys=clients.keys,
+            rounds=clients.rounds,
         )
 
 
@@ -153,7 +152,7 @@ def federated_solve(
     >>> solution.domain_names, solution.mixture.tolist(), len(solution.rounds)
     (('east', 'west'), [0.0, 1.0], 2)
     """
-    clients = _clients(grid, n_clients, domains, timeout, attempts, limits, aggregation)
+    clients = clients_of(grid, n_clients, domains, timeout, attempts, limits, aggregation)
     chosen = clients.roster.mixture_set(mixtures)
     solution = solve(
         clients.problem(chosen.center),
@@ -169,30 +168,6 @@ def federated_solve(
         verbose=verbose,
     )
     return FederatedSolution.of(solution, clients)
-
-
-def _clients(
-    grid: Grid,
-    n_clients: int | None,
-    domains: Sequence[str] | None,
-    timeout: float,
-    attempts: int,
-    limits: Limits | None,
-    secure: Secure | None,
-) -> Clients:
-    """The clients, or their sums as those of one client."""
-    if secure is None:
-        return Clients(grid, n_clients, domains, timeout, attempts, limits)
-    if not secure.exact:
-        fix = "give Secure(): a proof needs sums without noise"
-        raise InputError("aggregation", f"is {secure}", fix)
-    wanted = len(list(grid.get_node_ids())) if n_clients is None else n_clients
-    patience = Patience(
-        deadline=timeout * attempts, min_clients=max(1, wanted), introduction=timeout
-    )
-    allowed = Limits() if limits is None else limits
-    one = secure.over(grid, patience, allowed, domains, timeout, solving=True)
-    return Clients(one, 1, domains, timeout, 1, Limits(domains=None))
 
 
 def federated_certify(
@@ -270,7 +245,7 @@ def federated_certify(
     >>> proof.gap < 1e-3
     True
     """
-    clients = _clients(grid, n_clients, domains, timeout, attempts, limits, aggregation)
+    clients = clients_of(grid, n_clients, domains, timeout, attempts, limits, aggregation)
     chosen, lam = clients.roster.mixture_set(mixtures), np.asarray(mixture, dtype=np.float64)
     fits = lam.shape == (chosen.n_domains,)
     problem = clients.problem(chosen.project(lam) if fits else chosen.center)

@@ -23,7 +23,7 @@ from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.roster import Roster
 from anymix.flower.run_settings import RunSettings
 from anymix.flower.sampling import entry_weights
-from anymix.flower.secure_grid import cost
+from anymix.flower.secure_grid import cost, left_out
 from anymix.flower.training import TrainingRound, too_long_a_step
 from anymix.flower.wire import Settings, pack_record
 from anymix.mixtures import Adversary, MixtureSet, Penalty
@@ -391,8 +391,8 @@ class TrainingRun:
         result.average_arrays = self.arrays.record(result.w_average)
         result.mixture = players.adversary.mixture
         result.mixture_average = players.adversary.average
-        behind = getattr(self.grid, "excluded", {})  # of the clients behind a masked sum
-        result.domains, result.excluded = members.domains or (), members.excluded | behind
+        result.domains = members.domains or ()
+        result.excluded = members.excluded | left_out(self.grid)
         result.history = self.history
         result.train_metrics_clientapp = {r["round"]: metrics(r) for r in self.history}
         result.epsilon = self.strategy.aggregation.price(players.t)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,26 +13,57 @@ from numpy.typing import NDArray
 from anymix.errors import InputError
 from anymix.partitions.chunks import Chunk
 from anymix.problem.cells import Coded, combined
-from anymix.problem.columns import MISSING, matrix
+from anymix.problem.columns import MISSING, days_of, matrix
 from anymix.problem.entries import encode
 from anymix.problem.membership import OneDomain, small_codes
 
 Array = NDArray[np.float64]
 
-__all__ = ["ArrowCells", "Recipe", "is_number"]
+__all__ = ["ArrowCells", "Recipe", "is_date", "is_number", "plain", "titles_of"]
+
+
+def plain(kind: Any) -> Any:
+    """An Arrow type; that of its values, if these are in a dictionary and no words."""
+    from pyarrow import types
+
+    if not types.is_dictionary(kind):
+        return kind
+    value = kind.value_type
+    return value if is_number(value) or is_date(value) else kind
 
 
 def is_number(kind: Any) -> bool:
     """Whether an Arrow type is one of numbers."""
     from pyarrow import types
 
+    kind = plain(kind)
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
-def _title(value: Any) -> str:
-    """The name of a level; that of 7.0 is '7'."""
-    is_whole = isinstance(value, float) and value.is_integer()
-    return str(int(value)) if is_whole else str(value)
+def is_date(kind: Any) -> bool:
+    """Whether an Arrow type is one of dates, with or without the time of day."""
+    from pyarrow import types
+
+    kind = plain(kind)
+    return bool(types.is_date(kind) or types.is_timestamp(kind))
+
+
+def titles_of(values: Sequence[Any]) -> list[str]:
+    """The names of levels, `(missing)` behind the last; that of 7.0 is '7'."""
+    whole = [isinstance(v, float) and v.is_integer() for v in values]
+    return [*(str(int(v) if w else v) for v, w in zip(values, whole, strict=True)), MISSING]
+
+
+@contextmanager
+def _refused(name: str, fix: str) -> Iterator[None]:
+    """Say of values that Arrow cannot convert which column has them."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except ArrowException as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"column {name!r}", f"cannot be used ({reason})", fix) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +76,20 @@ class ArrowCells:
         return int(self.batch.num_rows)
 
     def column(self, name: str) -> Any:
-        """One column in one piece."""
+        """One column in one piece; a dictionary only of words."""
         found = self.batch.column(name)
-        return found.combine_chunks() if hasattr(found, "combine_chunks") else found
+        whole = found.combine_chunks() if hasattr(found, "combine_chunks") else found
+        return whole if plain(whole.type) == whole.type else whole.dictionary_decode()
+
+    def known(self, name: str) -> ArrowCells:
+        """The rows that have a value in a column."""
+        from pyarrow.compute import invert
+
+        missing = self.column(name).is_null(nan_is_null=True)
+        return ArrowCells(self.batch.filter(invert(missing))) if missing.true_count else self
 
     def numbers(self, name: str) -> Array:
-        """A new array of the numbers of a column, NaN where one is missing."""
+        """A new array of the numbers of a column, NaN where one is missing; dates are days."""
         return np.array(self.as_floats(name), dtype=np.float64)
 
     def as_floats(self, name: str) -> NDArray[Any]:
@@ -57,25 +97,28 @@ class ArrowCells:
         from pyarrow import float64, types
 
         column = self.column(name)
+        if is_date(column.type):
+            return days_of(column.to_pandas(date_as_object=False))
         if not is_number(column.type) or types.is_decimal(column.type):
-            column = column.cast(float64())
+            with _refused(name, "correct or empty such cells"):
+                column = column.cast(float64())
         return np.asarray(column.to_numpy(zero_copy_only=False))
 
     def levels(self, name: str) -> tuple[NDArray[Any], list[str]]:
         """The place of every row among the levels of a column, the last being `(missing)`."""
         codes, values = self.coded(name)
-        titles = [
-            str(int(v)) if isinstance(v, float) and v.is_integer() else str(v) for v in values
-        ]
-        return codes, [*titles, MISSING]
+        return codes, titles_of(values)
 
     def coded(self, name: str) -> tuple[NDArray[Any], list[Any]]:
         """The place of every row among the values of a column; behind the last if missing."""
-        from pyarrow import types
+        from pyarrow import array, types
 
         column = self.column(name)
+        if types.is_floating(column.type):
+            column = array(column.to_numpy(zero_copy_only=False), from_pandas=True)  # NaN is a gap
         if not types.is_dictionary(column.type):
-            column = column.dictionary_encode()
+            with _refused(name, "leave it out"):
+                column = column.dictionary_encode()
         values = column.dictionary.to_pylist()
         codes = column.indices
         if codes.null_count:
@@ -135,10 +178,7 @@ class Recipe:
 
     def chunk(self, batch: Any) -> Chunk | None:
         """The rows of a batch whose target is known; None if there are none."""
-        cells = ArrowCells(batch)
-        column = cells.column(self.target)
-        if column.null_count:
-            cells = ArrowCells(batch.filter(column.is_valid()))
+        cells = ArrowCells(batch).known(self.target)
         if len(cells) == 0:
             return None
         labels, y = self._target(cells)

@@ -44,7 +44,7 @@ def dealt(task: Callable[[int], Any], parts: Sequence[Any]) -> list[Any]:
         The results of the tasks.
     """
     import dask
-    from distributed import wait
+    from distributed import get_client, wait
     from distributed.client import futures_of
 
     if any(futures_of(part) for part in parts):
@@ -61,7 +61,23 @@ def dealt(task: Callable[[int], Any], parts: Sequence[Any]) -> list[Any]:
             kept[i] = part
         if not astray:
             break
+    get_client().run_on_scheduler(_freed, keys=[f.key for f in futures_of(kept)])
     return kept
+
+
+def _freed(keys: Sequence[Any], dask_scheduler: Any) -> None:
+    """From now on any worker may make these parts again, and what they are made of.
+
+    When all workers are lost at once, Dask lets a task that is to be done by one of them, even if
+    others are allowed, wait for that one for ever.
+    """
+    left = [dask_scheduler.tasks[key] for key in keys if key in dask_scheduler.tasks]
+    seen = set(left)
+    while left:
+        task = left.pop()
+        task.worker_restrictions = None
+        left += task.dependencies - seen
+        seen |= task.dependencies
 
 
 def _on(worker: str, task: Callable[[Any], Any], given: Any) -> Any:

@@ -54,7 +54,7 @@ def folds(problem: Streamed, count: int = 5, seed: int = 0) -> list[tuple[Stream
     >>> bool(np.mean(losses) < 0.6)
     True
     """
-    if not 2 <= count <= problem.n_rows:
+    if count % 1 or not 2 <= count <= problem.n_rows:
         raise InputError("count", f"is {count}", f"give 2 to {problem.n_rows}, the number of rows")
     deal = Deal(count, seed)
     scans = [Scan(problem.loss, problem.classes) for _ in range(2 * count)]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,21 @@ from numpy.typing import NDArray
 from anymix.errors import InputError
 from anymix.partitions.scanning import row_hash
 from anymix.problem.columns import (
+    PART,
     Cells,
     Column,
+    DateCells,
+    date_of,
     of_levels,
     of_number,
+    parts_of_date,
     refuse_nothing,
 )
 
 Array = NDArray[np.float64]
 Pass = Callable[[Any], Iterable[Any]]  # makes a pass with a `Between`
 
-__all__ = ["Between", "LevelSums", "NumberSums", "finished"]
+__all__ = ["Between", "LevelSums", "NumberSums", "finished", "sums_of"]
 
 SAMPLE = 65_536  # values of a column by which its median is looked for
 ZERO = np.longdouble(0)
@@ -189,8 +194,46 @@ def _is_whole(level: str) -> bool:
     return digits.isdecimal() and len(digits) < 19 and str(int(level)) == level
 
 
+def sums_of(
+    kinds: Mapping[str, str], cells: Cells, start: int, limit: int | None = None
+) -> list[NumberSums | LevelSums]:
+    """The sums of one chunk: of a column of dates those of year, month, weekday and days.
+
+    Parameters
+    ----------
+    kinds : mapping of str to str
+        The columns, each a "number", a "category" or a "date".
+    cells : Cells
+        The rows of the chunk.
+    start : int
+        The number of the first of them.
+    limit : int, optional
+        How many values a sample may have; None is as many as that of all chunks.
+
+    Examples
+    --------
+    >>> cells = DateCells("", np.array([0.0, 31.0]))  # days since 1970
+    >>> [sums.name for sums in sums_of({"born": "date"}, cells, 0)][:2]
+    ['born: year', 'born: month']
+    """
+    found: list[NumberSums | LevelSums] = []
+    for name, kind in kinds.items():
+        is_date = kind == "date"
+        read = DateCells(name, cells.numbers(name)) if is_date else cells
+        for part, what in (parts_of_date(name) if is_date else {name: kind}).items():
+            found.append(
+                NumberSums.of(part, read.numbers(part), start, limit)
+                if what == "number"
+                else LevelSums.of(part, *read.levels(part))
+            )
+    return found
+
+
 def finished(
-    sums: Sequence[NumberSums | LevelSums], visit: Pass, all_medians: bool = False
+    sums: Sequence[NumberSums | LevelSums],
+    visit: Pass,
+    dates: Collection[str] = (),
+    all_medians: bool = False,
 ) -> tuple[tuple[Column, ...], list[str]]:
     """What was learnt, with a second pass if a median is still to be found.
 
@@ -200,6 +243,8 @@ def finished(
         Of all chunks.
     visit : function
         Makes a pass with a `Between`.
+    dates : collection of str
+        The columns of dates, whose parts have sums each.
     all_medians : bool
         Whether to find also those exactly of columns where no value is missing.
 
@@ -208,6 +253,7 @@ def finished(
     tuple
         The columns to learn from, and notes on those that are left out or have gaps.
     """
+    _refuse_twins([s.name for s in sums])
     numbers = [
         s.as_numbers() if isinstance(s, LevelSums) and s.are_whole_numbers else s for s in sums
     ]
@@ -216,24 +262,57 @@ def finished(
         for s in numbers
         if isinstance(s, NumberSums) and s.count and len(s.keys) and (s.missing or all_medians)
     ]
-    medians = _medians(gaps, visit)
+    medians = _medians(gaps, visit, dates)
     learnt = [
         s.column(medians.get(s.name)) if isinstance(s, NumberSums) else s.column() for s in numbers
     ]
-    columns = tuple(column for column, _ in learnt if column is not None)
-    notes = [note for _, note in learnt if note]
+    whole = _joined(numbers, learnt, dates)
+    columns = tuple(column for column, _ in whole if column is not None)
+    notes = [note for _, note in whole if note]
     refuse_nothing(columns, notes)
     return columns, notes
 
 
-def _medians(gaps: Sequence[NumberSums], visit: Pass) -> dict[str, float]:
+def _refuse_twins(names: Sequence[str]) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            found = f"is also a part of the dates in {name.rpartition(PART)[0]!r}"
+            raise InputError(f"column {name!r}", found, "rename one of the two")
+
+
+def _base(name: str, dates: Collection[str]) -> str:
+    """The column that a name, or that of a part of its dates, speaks of."""
+    base = name.rpartition(PART)[0]
+    return base if base in dates else name
+
+
+def _joined(
+    sums: Sequence[Any], learnt: Sequence[tuple[Any, str]], dates: Collection[str]
+) -> list[tuple[Column | None, str]]:
+    """What was learnt of every column, the parts of a date being one."""
+    found: list[tuple[Column | None, str]] = []
+    for name, group in groupby(
+        zip(sums, learnt, strict=True), lambda pair: _base(pair[0].name, dates)
+    ):
+        (years, first), *rest = group
+        if name not in dates:
+            found.append(first)
+        elif years.count == 0:
+            found.append((None, f"{name!r}: left out, it is empty"))
+        else:
+            parts = [part for part, _ in (first, *(one for _, one in rest)) if part is not None]
+            found.append(date_of(name, parts, years.missing))
+    return found
+
+
+def _medians(gaps: Sequence[NumberSums], visit: Pass, dates: Collection[str]) -> dict[str, float]:
     """The medians of columns with gaps, exactly."""
     found = {s.name: float(np.median(s.sample)) for s in gaps if s.has_all}
     rest = [s for s in gaps if not s.has_all]
     margin = 6.0  # standard errors of a quantile of the sample: it hardly ever takes a second try
     while rest:
         limits = {s.name: _bracket(s.sample, margin) for s in rest}
-        inside = _between(limits, visit)
+        inside = _between(Between(limits, dates), visit)
         for s in rest:
             below, values = inside[s.name]
             first, second = (s.count - 1) // 2 - below, s.count // 2 - below
@@ -259,25 +338,27 @@ class Between:
     """How many values of some columns are below their limits, and which are inside."""
 
     limits: dict[str, tuple[float, float]]
+    dates: Collection[str] = ()  # columns, of whose parts some are among them
 
     @property
     def names(self) -> list[str]:
         """The columns to look at."""
-        return list(self.limits)
+        return list(dict.fromkeys(_base(name, self.dates) for name in self.limits))
 
     def __call__(self, cells: Cells, start: int) -> dict[str, tuple[int, Array]]:
         """Of one chunk."""
         inside = {}
         for name, (low, high) in self.limits.items():
-            x = cells.numbers(name)
+            x = cells.numbers(base := _base(name, self.dates))
+            x = x if base == name else DateCells(base, x).numbers(name)
             inside[name] = int((x < low).sum()), x[(x >= low) & (x <= high)]
         return inside
 
 
-def _between(limits: dict[str, tuple[float, float]], visit: Pass) -> dict[str, tuple[int, Array]]:
+def _between(look: Between, visit: Pass) -> dict[str, tuple[int, Array]]:
     """The same of all chunks: one pass."""
-    parts = list(visit(Between(limits)))
+    parts = list(visit(look))
     return {
         name: (sum(p[name][0] for p in parts), np.concatenate([p[name][1] for p in parts]))
-        for name in limits
+        for name in look.limits
     }

@@ -123,6 +123,7 @@ def from_parquet(
         if not isinstance(value, int) or value < least:
             raise InputError(name, f"is {value!r}", f"give a whole number ≥ {least}")
     data = _dataset(source, filesystem, partitioning)
+    _check_files(data, filter)
     domains = column_names(domain)
     wanted = Wanted(target, domains, features, columns, weight, loss, id)
     files, log = _Files(data, filter, batch_rows), Log()
@@ -156,7 +157,7 @@ def _dataset(source: Any, filesystem: Any, partitioning: Any) -> Any:
     if isinstance(source, ds.Dataset):
         return source
     many = isinstance(source, list | tuple)
-    paths = [fspath(p) for p in source] if many else _path(source)
+    paths = [_path(p) for p in source] if many else _path(source)
     options = {"format": "parquet", "filesystem": filesystem, "partitioning": partitioning}
     try:
         found = ds.dataset(paths, **options)
@@ -166,6 +167,19 @@ def _dataset(source: Any, filesystem: Any, partitioning: Any) -> Any:
     if not found.files:
         raise InputError("source", f"has no Parquet file ({source})", "give another folder")
     return found
+
+
+def _check_files(data: Any, filter: Any) -> None:
+    from pyarrow import ArrowInvalid
+
+    try:
+        first = next(iter(data.get_fragments(filter=filter)), None)
+    except (ArrowInvalid, TypeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        fix = "give an expression such as pyarrow.dataset.field('age') > 17"
+        raise InputError("filter", f"cannot be used ({reason})", fix) from None
+    if first is not None and not hasattr(first, "path"):
+        raise InputError("source", "is a dataset without files", "give one of files")
 
 
 def _path(source: Any) -> str:
@@ -194,8 +208,7 @@ class _Files:
         number = 0
         for fragment in self.data.get_fragments(filter=self.filter):
             self._check(fragment)
-            for group in self._groups(fragment):
-                place = f"{fragment.path}, row group {group.row_groups[0].id}"
+            for place, group in self._groups(fragment):
                 for batch in self._batches(group, names, place):
                     if number == len(self.places):
                         self.places.append(place)
@@ -208,16 +221,29 @@ class _Files:
         for fragment in self.data.get_fragments(filter=self.filter):
             self._check(fragment)
 
-    def _groups(self, fragment: Any) -> list[Any]:
+    def _groups(self, fragment: Any) -> list[tuple[str, Any]]:
+        """Row groups and what to call them; of CSV and other files there is one."""
+        if not hasattr(fragment, "split_by_row_group"):
+            return [(fragment.path, fragment)]
         with _faults(fragment.path):
             found: list[Any] = fragment.split_by_row_group(schema=self.data.schema)
-        return found
+        return [(f"{fragment.path}, row group {group.row_groups[0].id}", group) for group in found]
 
     def _batches(self, group: Any, names: Sequence[str], place: str) -> Iterator[Any]:
         options = {"schema": self.data.schema, "columns": list(names), "filter": self.filter}
         few = {"batch_size": self.batch_rows, "batch_readahead": 2, "fragment_readahead": 1}
-        with _faults(place):
+        with _faults(place, lambda: self._others(group, names)):
             yield from group.to_batches(**options, **few)
+
+    def _others(self, group: Any, names: Sequence[str]) -> str:
+        """The columns that are of another type in the first file, in words."""
+        here, first = group.physical_schema, self.data.schema
+        both = [name for name in names if name in here.names and name in first.names]
+        pairs = {name: (here.field(name).type, first.field(name).type) for name in both}
+        said = [
+            f"{n!r} holds {a} here, but {b} in the first" for n, (a, b) in pairs.items() if a != b
+        ]
+        return f"column {', '.join(said)}; " if said else ""
 
     def _check(self, fragment: Any) -> None:
         """Refuse a file that is no longer what it was."""
@@ -242,10 +268,10 @@ class _Files:
 
 
 class _faults:  # noqa: N801 - reads as a word in `with`
-    """Says of a fault of Arrow, or of the disk, where it was."""
+    """Says of a fault of Arrow, or of the disk, where it was, and what may be the reason."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
+    def __init__(self, place: str, hint: Callable[[], str] = str) -> None:
+        self.place, self.hint = place, hint
 
     def __enter__(self) -> None: ...
 
@@ -253,6 +279,7 @@ class _faults:  # noqa: N801 - reads as a word in `with`
         from pyarrow import ArrowException
 
         if isinstance(error, ArrowException | OSError):
-            reason = " ".join(str(error).split())[:200]
+            hint, reason = self.hint(), " ".join(str(error).split())[:200]
             fix = "if the file was changed or cut, write it anew and start again"
-            raise InputError(self.place, f"cannot be read ({reason})", fix) from error
+            fix = "write all files with the same types" if hint else fix
+            raise InputError(self.place, f"cannot be read ({hint}{reason})", fix) from error

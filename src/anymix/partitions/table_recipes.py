@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from anymix.errors import InputError
-from anymix.partitions.arrow_cells import ArrowCells, Recipe, is_number
-from anymix.partitions.learning import LevelSums, NumberSums, finished
+from anymix.partitions.arrow_cells import ArrowCells, Recipe, is_date, is_number, plain, titles_of
+from anymix.partitions.learning import LevelSums, finished, sums_of
 from anymix.partitions.streamed import Log
 from anymix.problem.columns import MISSING
 from anymix.problem.losses import CrossEntropy, Loss, SquaredError
@@ -29,11 +29,12 @@ class Visit(Protocol):
         ...
 
 
-def column_names(domain: str | Sequence[str] | None) -> tuple[str, ...]:
+def column_names(domain: Any) -> tuple[str, ...]:
     """The columns of the domains; none is one domain of all rows."""
     if domain is None:
         return ()
-    return (domain,) if isinstance(domain, str) else tuple(domain)
+    several = isinstance(domain, Iterable) and not isinstance(domain, str)
+    return tuple(domain) if several else (domain,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +69,7 @@ class Wanted:
 
     def names(self, schema: Any) -> list[str]:
         """The features of a table of this schema."""
+        self._check_names()
         special = [self.target, *self.domains, *(n for n in (self.weight, self.id) if n)]
         given = [] if self.features is None else list(column_names(self.features))
         if self.target in given:
@@ -78,30 +80,62 @@ class Wanted:
                 near = difflib.get_close_matches(name, schema.names, 1, cutoff=0.5)
                 hint = f"did you mean {near[0]!r}?" if near else f"it has {schema.names[:20]}"
                 raise InputError("the table", f"has no column {name!r}", hint)
-        return given or [n for n in schema.names if n not in special]
+        self._check_types(schema)
+        return given or [n for n in schema.names if n not in {*special, *self.nested(schema)}]
+
+    def _check_names(self) -> None:
+        """Refuse arrays and other things in the place of columns' names."""
+        one = {"weight": self.weight, "id": self.id}
+        given: list[tuple[str, Any]] = [(k, name) for k, name in one.items() if name is not None]
+        given += [("target", self.target), *(("domain", name) for name in self.domains)]
+        given += [("features", name) for name in column_names(self.features)]
+        for argument, name in given:
+            if not isinstance(name, str):
+                found, fix = f"is a {type(name).__name__}", "give the name of a column"
+                raise InputError(argument, found, fix)
+
+    def nested(self, schema: Any) -> list[str]:
+        """The columns of lists and records, which are no features unless they are named."""
+        from pyarrow import types
+
+        return [field.name for field in schema if types.is_nested(field.type)]
+
+    def _check_types(self, schema: Any) -> None:
+        """Refuse dates to predict, and weights that are no numbers."""
+        from pyarrow import types
+
+        if is_date(schema.field(self.target).type):
+            fix = "name a target of numbers or classes"
+            raise InputError(f"column {self.target!r}", "holds dates", fix)
+        kind = None if self.weight is None else schema.field(self.weight).type
+        if kind is not None and not (is_number(kind) or types.is_boolean(kind)):
+            found = f"holds {kind}, no numbers"
+            raise InputError(f"column {self.weight!r}", found, "give weights ≥ 0")
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
     """The sums of one chunk that tell how to read the table: can be sent to a worker."""
 
-    numbers: tuple[str, ...]
-    levels: tuple[str, ...]
+    kinds: dict[str, str]  # features: "number", "category" or "date"
     coded: tuple[str, ...]  # target and domains, counted whatever their type
     limit: int | None = None  # of the samples for medians, where all chunks answer at once
 
     def __call__(self, cells: ArrowCells, start: int) -> dict[str, list[Any]]:
         """The sums of the features, and those of target and domains."""
-        features = [NumberSums.of(n, cells.numbers(n), start, self.limit) for n in self.numbers]
-        levels = [LevelSums.of(n, *cells.levels(n)) for n in self.levels]
-        return {"features": [*features, *levels], "coded": [_counted(cells, n) for n in self.coded]}
+        target, *domains = self.coded
+        known = cells.known(target)
+        features: list[Any] = sums_of(self.kinds, known, start, self.limit)
+        labels = [_counted(known, name) for name in domains]
+        return {"features": features, "coded": [_counted(cells, target), *labels]}
 
 
 def _counted(cells: ArrowCells, name: str) -> LevelSums:
     """How often each value occurs; of too many no text is made."""
-    if len(cells.coded(name)[1]) > MOST_DOMAINS:
+    codes, values = cells.coded(name)
+    if len(values) > MOST_DOMAINS:
         return LevelSums(name, too_many=True)
-    return LevelSums.of(name, *cells.levels(name))
+    return LevelSums.of(name, codes, titles_of(values))
 
 
 def recipe_of(
@@ -131,23 +165,17 @@ def recipe_of(
     if is_auto and wanted.columns not in ("auto", "plain"):
         fix = "give 'auto', 'plain', or the columns of an earlier problem"
         raise InputError("columns", f"is {wanted.columns!r}", fix)
-    kinds = {name: is_number(schema.field(name).type) for name in names}
+    kinds = {name: _kind(schema.field(name).type) for name in names}
     if is_auto and wanted.columns == "plain":
-        for name in [n for n in names if not kinds[n]]:
+        for name in [n for n in names if kinds[n] != "number"]:
             raise InputError(f"column {name!r}", "holds no numbers", "take columns='auto'")
     learnt = names if is_auto and wanted.columns == "auto" else []
-    look = Look(
-        tuple(n for n in learnt if kinds[n]),
-        tuple(n for n in learnt if not kinds[n]),
-        (wanted.target, *wanted.domains),
-        limit,
-    )
+    look = Look({name: kinds[name] for name in learnt}, (wanted.target, *wanted.domains), limit)
     found = _added(visit, look, [*learnt, *look.coded], log)
     columns, notes = tuple(names) if is_auto else tuple(wanted.columns), list[str]()
     if learnt:
-        order = {name: i for i, name in enumerate(names)}
-        sums = sorted(found["features"], key=lambda s: order[s.name])
-        columns, notes = finished(sums, _again(visit, log))
+        dates = [name for name in learnt if kinds[name] == "date"]
+        columns, notes = finished(found["features"], _again(visit, log, wanted.target), dates)
     loss = wanted.loss or _loss(found["coded"][0], schema.field(wanted.target).type)
     recipe = Recipe(
         wanted.target,
@@ -161,7 +189,17 @@ def recipe_of(
     missing = found["coded"][0].counts.get(MISSING, 0)
     if missing:
         notes.append(f"{wanted.target!r}: {missing:,} rows without it, left out")
-    return recipe, loss, notes
+    nested = [] if wanted.features else wanted.nested(schema)
+    return (
+        recipe,
+        loss,
+        notes + [f"{name!r}: left out, it holds lists or records" for name in nested],
+    )
+
+
+def _kind(type_: Any) -> str:
+    """Whether a column of this type holds numbers, dates or levels."""
+    return "number" if is_number(type_) else "date" if is_date(type_) else "category"
 
 
 def _added(visit: Visit, look: Look, names: Sequence[str], log: Log) -> dict[str, list[Any]]:
@@ -177,15 +215,28 @@ def _added(visit: Visit, look: Look, names: Sequence[str], log: Log) -> dict[str
     rows = [sums.too_many or sum(sums.counts.values()) for sums in total.get("coded", [])]
     if not any(rows):
         raise InputError("the table", "has no rows", "give some, or another filter")
+    if total["coded"][0].counts.keys() == {MISSING}:
+        raise InputError(f"column {look.coded[0]!r}", "is empty", "name another target")
     return total
 
 
-def _again(visit: Visit, log: Log) -> Callable[[Any], Iterable[Any]]:
+@dataclass(frozen=True, eq=False)
+class _OfLabelled:
+    """What some work gives for the rows of a chunk that have a target."""
+
+    work: Any
+    target: str
+
+    def __call__(self, cells: ArrowCells, start: int) -> Any:
+        return self.work(cells.known(self.target), start)
+
+
+def _again(visit: Visit, log: Log, target: str) -> Callable[[Any], Iterable[Any]]:
     """A further pass, for medians: over the columns that the work names."""
 
     def run(work: Any) -> list[Any]:
         begun = time.perf_counter()
-        found = list(visit(work, work.names))
+        found = list(visit(_OfLabelled(work, target), [*work.names, target]))
         log.add("medians", begun)
         return found
 
@@ -213,5 +264,5 @@ def _words(coded: Sequence[LevelSums], schema: Any) -> frozenset[str]:
     return frozenset(
         sums.name
         for sums in [target, *domains]
-        if not types.is_integer(schema.field(sums.name).type) or MISSING in sums.counts
+        if not types.is_integer(plain(schema.field(sums.name).type)) or MISSING in sums.counts
     )

@@ -33,6 +33,7 @@ __all__ = [
     "DateCells",
     "Number",
     "date_of",
+    "days_of",
     "matrix",
     "number_of",
     "of_date",
@@ -202,6 +203,14 @@ class DateCells:
             codes = self._dates.astype("datetime64[M]").astype(np.int64) % 12
             names = list(MONTHS)
         return np.where(np.isnan(self.days), len(names), codes), [*names, MISSING]
+
+
+def days_of(dates: Any) -> Array:
+    """Whole days since 1970 of a column of dates of pandas, NaN where one is missing."""
+    if getattr(dates.dtype, "tz", None) is not None:
+        dates = dates.dt.tz_localize(None)
+    days = dates.to_numpy(dtype="datetime64[D]")
+    return np.where(np.isnat(days), np.nan, days.astype(np.int64))
 
 
 Column = Number | Category | Date

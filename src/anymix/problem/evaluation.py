@@ -120,7 +120,7 @@ class Evaluation:
             v = weighted.data[rows]
             columns[k] += transposed @ v
             if table._split is not None:
-                columns[k, table._split.places] += v @ table._split.block[rows]
+                table._split.add_full(columns[k], v, rows)
         return columns
 
     def _domain_gradient(self, k: int) -> Array:

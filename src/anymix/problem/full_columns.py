@@ -1,6 +1,8 @@
-"""X w = S w + D w_F: columns F that most rows fill make a block D, the rest S stays sparse.
+"""X w = S w + D E w_F: columns F that most rows fill make a block D, the rest S stays sparse.
 
 A product with a block takes a sixth of the time of one with as many entries of a sparse matrix.
+Columns that are equal, such as marks of cells that are missing together, are one in D: E adds up
+what w says of them.
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ class FullColumns:
     ----------
     places : ndarray of shape (f,)
         F, the places of the full columns.
-    block : ndarray of shape (n, f)
-        D, these columns.
+    block : ndarray of shape (n, g)
+        D, these columns, of equal ones the first.
+    twins : ndarray of shape (f,)
+        E: which column of D each of F is.
     rest : csr_array of shape (n, d)
         S, the other columns, in their own places.
 
@@ -39,18 +43,29 @@ class FullColumns:
     (array([0]), array([ 1.,  2., 43.]))
     """
 
-    def __init__(self, places: NDArray[np.intp], block: Array, rest: sparse.csr_array) -> None:
-        self.places, self.block, self.rest = places, block, rest
+    def __init__(
+        self,
+        places: NDArray[np.intp],
+        block: Array,
+        twins: NDArray[np.intp],
+        rest: sparse.csr_array,
+    ) -> None:
+        self.places, self.block, self.twins, self.rest = places, block, twins, rest
 
     def times(self, w: Array) -> Array:
         """X w, (n,)."""
-        return np.asarray(self.rest @ w + self.block @ w[self.places])
+        together = np.bincount(self.twins, w[self.places], minlength=self.block.shape[1])  # E w_F
+        return np.asarray(self.rest @ w + self.block @ together)
 
     def pulled_back(self, v: Array) -> Array:
         """Xᵀv, (d,)."""
         found = np.asarray(self.rest.T @ v)
-        found[self.places] += v @ self.block
+        self.add_full(found, v, slice(None))
         return found
+
+    def add_full(self, found: Array, v: Array, rows: slice) -> None:
+        """Add what some rows give to the full columns of Xᵀv, in place."""
+        found[self.places] += (v @ self.block[rows])[self.twins]
 
 
 def split_columns(X: Any, least: int = LEAST, most: int = MOST) -> FullColumns | None:
@@ -77,4 +92,13 @@ def split_columns(X: Any, least: int = LEAST, most: int = MOST) -> FullColumns |
     keep = ~is_full[X.indices]
     ends = np.append(0, np.cumsum(keep))[X.indptr].astype(X.indptr.dtype)
     rest = sparse.csr_array((X.data[keep], X.indices[keep], ends), shape=X.shape)
-    return FullColumns(places, X[:, places].toarray(), rest)
+    block, twins = _without_twins(X[:, places].toarray())
+    return FullColumns(places, block, twins, rest)
+
+
+def _without_twins(block: Array) -> tuple[Array, NDArray[np.intp]]:
+    """The different columns, (n, g), and which of them each column is, (f,)."""
+    known: dict[bytes, int] = {}
+    twins = np.array([known.setdefault(column.tobytes(), len(known)) for column in block.T])
+    first = np.unique(twins, return_index=True)[1]
+    return block[:, first], twins

@@ -3,9 +3,9 @@
 >>> from anymix.pytorch import AgnosticLoss, DomainBatches, certified_head
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from anymix.loading import names_on_demand
 from anymix.pytorch.absence import UnseenDomain
 from anymix.pytorch.batches import DomainBatches
 from anymix.pytorch.checkpoints import load_checkpoint, save_checkpoint
@@ -34,8 +34,6 @@ __all__ = [
     "save_checkpoint",
 ]
 
+_PLACE = dict.fromkeys(("CertifiedHead", "certified_head"), "anymix.pytorch.head")  # scikit-learn's
 
-def __getattr__(name: str) -> Any:
-    if name in ("CertifiedHead", "certified_head"):  # they load scikit-learn
-        return getattr(import_module("anymix.pytorch.head"), name)
-    raise AttributeError(f"module 'anymix.pytorch' has no attribute {name!r}")
+__getattr__, __dir__ = names_on_demand(__name__, _PLACE)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.auditing import Audit, Comparison, compare
+from anymix.auditing.verdicts import is_better_nowhere, is_worse_everywhere
 from anymix.reporting.shown import Shown
 from anymix.reporting.words import number
 
@@ -296,8 +297,7 @@ def verdict_of(shown: Shown, beside: Mapping[str, Audit]) -> str:
     names, audits = list(shown.audits), list(shown.audits.values())
     last = names[-1][0].upper() + names[-1][1:]
     for name, guess in beside.items():
-        better = compare(guess, audits[-1]).difference_intervals[:, 1] < 0
-        if "constant" in name and not better.any():
+        if "constant" in name and is_better_nowhere(compare(guess, audits[-1])):
             return (
                 f"{last} is no better than {name} in any domain, by its {shown.loss} and as far as "
                 "these rows can tell."
@@ -309,9 +309,9 @@ def verdict_of(shown: Shown, beside: Mapping[str, Audit]) -> str:
             return f"{shown.loss[0].upper()}{shown.loss[1:]} is {pooled}."
         return f"At worst the {shown.loss} is {worst}, on the rows as they are {pooled}."
     pair = compare(audits[0], audits[-1])
-    low, high = pair.difference_intervals.T
-    if np.any(low > 0) and np.all(pair.differences >= 0):
+    if is_worse_everywhere(pair):
         return f"{last} is worse for everybody: keep {names[0]}."
+    low, high = pair.difference_intervals.T
     if not np.any(low > 0) and not np.any(high < 0):
         return f"No domain differs surely between {names[0]} and {names[-1]}."
     if np.any(high < 0) and np.all(pair.differences <= 0):

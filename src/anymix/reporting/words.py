@@ -136,7 +136,8 @@ def bars_note(shown: Shown) -> str:
     kinds = ", ".join(f"{measure.name} {measure.kind}" for measure in shown.measures())
     return (
         f"Thin lines are {shown.level} confidence intervals: how far chance alone may move a "
-        f"number ({kinds}). Domains with the highest loss come first."
+        f"number ({kinds}); an arrow is where one goes on beyond the picture. Domains with the "
+        "highest loss come first."
     )
 
 

@@ -29,10 +29,7 @@ __all__ = [
     "Steps",
     "centred",
     "choose_curvature",
-    "room_for_steps",
 ]
-
-KEPT, WIDEST = 12, 2**16  # steps that the next model of a path begins with; parameters at most
 
 
 class Curvature(Protocol):
@@ -76,14 +73,6 @@ def choose_curvature(
     if problem.n_parameters <= problem.dense_up_to:
         return Newton(problem, objective, rows)
     return LimitedMemory(problem, objective, steps)
-
-
-def room_for_steps(n_parameters: int) -> Steps:
-    """Where one model of a path leaves the last (s, change of the losses' gradient) for the next.
-
-    The curvature of the losses is about the same there, and that of γR is added anew.
-    """
-    return deque(maxlen=KEPT if n_parameters <= WIDEST else 0)
 
 
 def centred(n_scores: int, w: Array) -> Array:

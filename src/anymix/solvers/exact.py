@@ -20,8 +20,9 @@ from anymix.errors import InputError
 from anymix.mixtures import MixtureSet, Penalty
 from anymix.problem.objective import Conditioned, Here, Objective, Oracle
 from anymix.solvers.certificates import Certificate, bracket, sharper_lower
-from anymix.solvers.curvature import Steps, centred
+from anymix.solvers.curvature import centred
 from anymix.solvers.sqp import Iterate, Waypoint, iterates
+from anymix.solvers.trails import Trail
 
 Array = NDArray[np.float64]
 Record = dict[str, Any]
@@ -159,7 +160,7 @@ def solve_objective(
     max_iter: int,
     *,
     verbose: bool = False,
-    steps: Steps | None = None,
+    trail: Trail | None = None,
 ) -> Solution:
     """The same, of a problem whose rows are merged and an objective that is made.
 
@@ -177,8 +178,8 @@ def solve_objective(
         The largest number of iterations.
     verbose : bool
         Show a progress line.
-    steps : Steps or None
-        What other models of the same rows have taught of the curvature; it learns on.
+    trail : Trail or None
+        What other models of the same rows have left; this one leaves its own there.
 
     Returns
     -------
@@ -188,9 +189,9 @@ def solve_objective(
     inside = problem.conditioned()
     with _progress(verbose) as watch:
         if inside is None:
-            solution = _solve(problem, objective, tol, start, max_iter, watch, steps)
+            solution = _solve(problem, objective, tol, start, max_iter, watch, trail)
         else:
-            solution = _solve_inside(inside, objective, tol, start, max_iter, watch, steps)
+            solution = _solve_inside(inside, objective, tol, start, max_iter, watch, trail)
     if not solution.converged:
         from anymix.solvers.gap_warning import warn_of_gap  # loads scikit-learn
 
@@ -218,12 +219,13 @@ def _solve(
     start: Solution | Waypoint | ArrayLike | None,
     max_iter: int,
     watch: Callable[[Record], None],
-    steps: Steps | None = None,
+    trail: Trail | None = None,
 ) -> Solution:
     least = max(tol, 1e-12 * problem.loss_scale)  # nothing finer can be seen
     objective = objective.smoothed(0.01 * least)
-    begin = starting_point(problem, objective, start)
-    path = iterates(problem, objective, *begin, steps=steps)
+    trail = Trail() if trail is None else trail
+    begin = starting_point(problem, objective, start, trail)
+    path = trail.followed(iterates(problem, objective, *begin, steps=trail.steps))
     return _certified(problem, objective, path, tol, max_iter, watch)
 
 
@@ -234,7 +236,7 @@ def _solve_inside(
     start: Solution | Waypoint | ArrayLike | None,
     max_iter: int,
     watch: Callable[[Record], None],
-    steps: Steps | None = None,
+    trail: Trail | None = None,
 ) -> Solution:
     """The solution by way of the inner problem; its value is that of the w returned."""
     unit, inner = inside.scale * inside.scale, objective.inside(inside)
@@ -242,7 +244,7 @@ def _solve_inside(
         start = replace(start, w=inside.inward(start.w))
     elif start is not None:
         start = inside.inward(np.asarray(start, dtype=np.float64))
-    found = _solve(inside.problem, inner, tol / unit, start, max_iter, watch, steps)
+    found = _solve(inside.problem, inner, tol / unit, start, max_iter, watch, trail)
     w = inside.outward(found.w)
     here = inside.problem.at(inside.inward(w))
     upper, lower = inner.upper(here), found.certificate.lower
@@ -262,11 +264,14 @@ def _solve_inside(
 
 
 def starting_point(
-    problem: Oracle, objective: Objective, start: Solution | Waypoint | ArrayLike | None
+    problem: Oracle,
+    objective: Objective,
+    start: Solution | Waypoint | ArrayLike | None,
+    trail: Trail | None = None,
 ) -> tuple[Here, Array]:
     """Where to begin: as asked, or from the solution on some of the rows, or from the anchor."""
     if start is not None:
-        return _asked(problem, objective, start)
+        return _asked(problem, objective, start, Trail() if trail is None else trail)
     coarse = problem.coarse()
     if coarse is None:
         center = objective.mixtures.center
@@ -280,7 +285,7 @@ def starting_point(
 
 
 def _asked(
-    problem: Oracle, objective: Objective, start: Solution | Waypoint | ArrayLike
+    problem: Oracle, objective: Objective, start: Solution | Waypoint | ArrayLike, trail: Trail
 ) -> tuple[Here, Array]:
     """The start asked for, unless the anchor is better: from far out the way is long."""
     w = np.asarray(start.w if isinstance(start, Solution | Waypoint) else start, dtype=np.float64)
@@ -289,8 +294,8 @@ def _asked(
         w = with_mean_of(origin, w, problem.n_scores)
     if isinstance(start, Solution | Waypoint):
         mixture = objective.mixtures.project(start.mixture)
-        here = min(problem.at(w, mixture), problem.at(origin, mixture), key=objective.upper)
-        return here, mixture
+        places = [trail.at(problem, place, mixture) for place in (w, origin)]
+        return min(places, key=objective.upper), mixture
     here = min(problem.at(w), problem.at(origin), key=objective.upper)
     return here, objective.best_response(here.losses)
 

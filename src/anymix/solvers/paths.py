@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from anymix.mixtures import MixtureSet, Penalty
 from anymix.problem.objective import Here, Objective, Oracle
-from anymix.solvers.curvature import room_for_steps
 from anymix.solvers.exact import (
     check_solver_input,
     solve_objective,
@@ -23,6 +22,7 @@ from anymix.solvers.exact import (
     with_mean_of,
 )
 from anymix.solvers.sqp import Iterate, Waypoint, iterates
+from anymix.solvers.trails import Trail
 
 Array = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ class Path:
         self.inner = self.problem if self.inside is None else self.inside.problem
         self.unit = 1.0 if self.inside is None else self.inside.scale**2
         self.tol = tol * self.problem.loss_scale / self.unit
-        self._steps = room_for_steps(self.inner.n_parameters)
+        self._trail = Trail(self.inner.n_parameters)
         self._last: tuple[Waypoint, Here] | None = None  # the model found last
         self._fork: tuple[Waypoint, Here] | None = None  # where several ways begin
 
@@ -111,7 +111,7 @@ class Path:
             return self._found(at.there, at.mixture)
         self._last = None  # makes room
         found = solve_objective(
-            self.problem, objective, self.asked, start, self.max_iter, steps=self._steps
+            self.problem, objective, self.asked, start, self.max_iter, trail=self._trail
         )
         return Waypoint(found.w, found.mixture, found.domain_losses)
 

@@ -18,6 +18,7 @@ from anymix.auditing import Audit
 from anymix.auditing.audits import assembled, level
 from anymix.auditing.intervals import Estimate
 from anymix.auditing.measures import RootMeanSquare, Score, Share, UnboundedLoss
+from anymix.auditing.metrics import asked_measures, other_than_rates
 from anymix.auditing.predictions import Predictions, read_predictions
 from anymix.auditing.scores import calibration
 from anymix.auditing.stretched import Run
@@ -64,41 +65,39 @@ def audit_spool(
     spool: Spool,
     domains: Sequence[str],
     *,
-    target: str | Sequence[str] | None = None,
-    prediction: Sequence[str] = (),
-    losses: str | None = None,
-    against: str | Sequence[str] | None = None,
     loss: str | None = None,
     mixtures: Mixtures = "simplex",
     confidence: float = 0.95,
-    classes: Sequence[str] | None = None,
     loss_bound: float | None = None,
     guarantee: float | None = None,
     metrics: Any = None,
     weight: str | None = None,
+    **columns: Any,
 ) -> AuditOnDisk:
     """`audit_frame` of a table on disk, in memory that does not grow with its rows.
 
-    Weights, further metrics and several targets are for tables that fit into memory.
+    Weights, several targets and metrics other than rates are for tables that fit into memory.
 
     Parameters
     ----------
     spool : Spool
         The table.
-    domains, target, prediction, losses, against, loss, mixtures, confidence, classes
+    domains, loss, mixtures, confidence, loss_bound, guarantee
         As `audit_frame` takes them.
-    loss_bound, guarantee : float or None
-        As `audit_frame` takes them.
-    metrics, weight : None
+    metrics : str, sequence of str or None
+        "rates" or some of them.
+    weight : None
         Must be left out.
+    **columns
+        target, prediction, losses, against and classes, as `audit_frame` takes them.
 
     Returns
     -------
     AuditOnDisk
     """
     confidence = level(confidence)
-    given = Given.of(target, prediction, losses, against, classes)
-    _check_small(metrics=metrics, weight=weight, target=len(given.targets) > 1)
+    given = Given.of(**columns)
+    _check_small(metrics=other_than_rates(metrics), weight=weight, target=len(given.targets) > 1)
     for name in (*domains, *given.columns):
         spool.check(name)
     _check_gaps(spool, given.columns)
@@ -110,7 +109,7 @@ def audit_spool(
     audits = {}
     try:
         with room(folder.name):
-            stores = _written(spool, given, loss, witness, places, folder.name)
+            stores = _written(spool, given, loss, metrics, witness, places, folder.name)
         for argument, (read, store) in stores.items():
             with in_arguments(argument):
                 audits[", ".join(given.models[argument])] = assembled(
@@ -134,7 +133,8 @@ def _check_small(**asked: Any) -> None:
     for name, value in asked.items():
         if value:
             found = "is given, but the table is larger than the memory allowed"
-            fix = "name one target only" if name == "target" else "leave it out"
+            fixes = {"target": "name one target only", "metrics": "ask for 'rates' only"}
+            fix = fixes.get(name, "leave it out")
             raise InputError(name, found, f"{fix}, or allow more memory")
 
 
@@ -215,6 +215,7 @@ def _written(
     spool: Spool,
     given: Given,
     loss: str | None,
+    metrics: Any,
     witness: Any,
     places: StretchedDomains,
     folder: str,
@@ -230,6 +231,7 @@ def _written(
         for argument in said:
             with _at(rows), in_arguments(argument):
                 read = read_predictions(y, said[argument], loss, known, np.arange(len(both)))
+                read.measures.update(asked_measures(metrics, read, y, said[argument], None))
             if argument not in found:
                 found[argument] = read, SortedRows(f"{folder}/{argument}", places.sizes)
             arrays = {name: values[len(witness) :] for name, values in _arrays(read).items()}
@@ -264,6 +266,8 @@ def _parts(measure: Any) -> Iterator[tuple[str, NDArray[Any]]]:
         yield from _parts(measure.half_squares)
     elif isinstance(measure, Share):
         yield "hits", measure.hits
+        if measure.among is not None:
+            yield "among", measure.among
     elif isinstance(measure, Score):
         yield from (("q", measure.q), ("happened", measure.happened))
     else:
@@ -284,7 +288,8 @@ def _measure(name: str, measure: Any, store: SortedRows) -> Any:
     if isinstance(measure, RootMeanSquare):
         return RootMeanSquare(_measure(name, measure.half_squares, store))
     if isinstance(measure, Share):
-        return Share(store.column(f"{name}.hits"))  # type: ignore[arg-type]
+        among = None if measure.among is None else store.column(f"{name}.among")
+        return Share(store.column(f"{name}.hits"), among)  # type: ignore[arg-type]
     if isinstance(measure, Score):
         q, happened = store.column(f"{name}.q"), store.column(f"{name}.happened")
         kind: Any = Score if measure.interval is calibration else _DrawnScore

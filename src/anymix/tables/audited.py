@@ -124,11 +124,11 @@ class Given:
     @classmethod
     def of(
         cls,
-        target: str | Sequence[str] | None,
-        prediction: Sequence[str],
-        losses: str | None,
-        against: str | Sequence[str] | None,
-        classes: Sequence[str] | None,
+        target: str | Sequence[str] | None = None,
+        prediction: Sequence[str] = (),
+        losses: str | None = None,
+        against: str | Sequence[str] | None = None,
+        classes: Sequence[str] | None = None,
     ) -> Given:
         """Those that `audit_frame` is given, if they fit together."""
         targets = _listed(target)

@@ -80,9 +80,13 @@ def cluster_frame(
     [{'id': 'a', 'domain': 1, 'rows': 400}, {'id': 'b', 'domain': 0, 'rows': 400}]
     """
     frame = settled_frame(pandas_frame(frame), Reading(as_written={client}))
-    column(frame, client)
-    if frame[client].isna().any():
-        raise InputError(f"column {client!r}", "has missing values", "drop those rows")
+    unknown = column(frame, client).isna().to_numpy()
+    lost = int(unknown.sum())
+    if lost == len(frame):
+        raise InputError(
+            f"column {client!r}", "is empty", "name the column that says whose a row is"
+        )
+    frame = frame[~unknown] if lost else frame
     names = [c for c in (columns or frame.columns) if c != client]
     owners = np.asarray(frame[client])
     parts = [_histogram(frame, owners, name) for name in names]
@@ -94,7 +98,8 @@ def cluster_frame(
     model.fit(statistics, sample_weight=sizes)
     table = {client: parts[0].names, "domain": model.labels_, "rows": sizes.astype(np.int64)}
     total = np.asarray(np.bincount(model.labels_, sizes), dtype=np.float64)
-    said = odd_notes(frame, names)
+    said = [f"{client!r}: {lost:,} rows without a client, left out"] if lost else []
+    said += odd_notes(frame, names)
     return ClusteredClients(pandas().DataFrame(table), total, model, said)
 
 

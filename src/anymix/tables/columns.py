@@ -20,11 +20,10 @@ from anymix.errors import InputError
 from anymix.problem.columns import (
     MISSING,
     OTHER,
-    PART,
     Category,
     Date,
-    DateCells,
     Number,
+    days_of,
     matrix,
     of_date,
     of_levels,
@@ -32,7 +31,6 @@ from anymix.problem.columns import (
     refuse_nothing,
 )
 from anymix.tables.frames import column, pandas
-from anymix.tables.odd_cells import days_of
 
 Array = NDArray[np.float64]
 
@@ -58,21 +56,12 @@ class FrameCells:
         return len(self.frame)
 
     def numbers(self, name: str) -> Array:
-        """A new array of the numbers of a column, or a part of its dates; NaN for missing ones."""
-        date = self._dates(name)
-        return numbers_of(name, column(self.frame, name)) if date is None else date.numbers(name)
+        """A new array of the numbers of a column, NaN for missing ones; dates are days."""
+        return numbers_of(name, column(self.frame, name))
 
     def levels(self, name: str) -> tuple[NDArray[Any], list[str]]:
-        """The place of every row among the levels of a column, or a part of its dates."""
-        date = self._dates(name)
-        return level_codes(column(self.frame, name)) if date is None else date.levels(name)
-
-    def _dates(self, name: str) -> DateCells | None:
-        """The column of dates that a name such as `born: year` speaks of."""
-        base, mark, _ = name.rpartition(PART)
-        if not mark or name in self.frame.columns or base not in self.frame.columns:
-            return None
-        return DateCells(base, self.numbers(base))
+        """The place of every row among the levels of a column."""
+        return level_codes(column(self.frame, name))
 
 
 def numbers_of(name: str, column: Any) -> Array:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from anymix.auditing import Audit, Comparison, audit, compare
@@ -190,7 +189,8 @@ def fit_table(
     test : pandas.DataFrame, function or None
         Judge on the rows of this frame.
     n_jobs : int
-        How many processes fit the parts; the numbers do not depend on it.
+        How many processes share the folds that choose (of linear models) and the parts that are
+        judged; the numbers do not depend on it.
     progress : function
         Called with a word on what comes next, a `str` whose `.share` says how much is done.
 
@@ -220,7 +220,7 @@ def fit_table(
     del frame, test  # the table lets go of them when it can
     check_splits(table.rows, table.splits)
     target_set = target_mixtures(mixtures, None, sizes, names)
-    learner = _learner(model, target_set, gamma, robustness, use_domain, table.groups)
+    learner = _learner(model, target_set, gamma, robustness, use_domain, table.groups, n_jobs)
     table.rows = weighted_rows(table.rows, class_weight, hasattr(table.frame, "stretches"))
     said, last = _judged(table, learner, progress, n_jobs)
     audits = _audits(table, said, target_set)
@@ -257,9 +257,10 @@ def _learner(
     robustness: float | None,
     use_domain: Kind,
     groups: NDArray[Any] | None,
+    n_jobs: int,
 ) -> Learner:
     if model == "linear":
-        return LinearLearner(mixtures, gamma, robustness, use_domain, groups)
+        return LinearLearner(mixtures, gamma, robustness, use_domain, groups, n_jobs)
     if model != "boosted":
         raise InputError("model", f"is {model!r}", "give 'linear' or 'boosted'")
     from anymix.tables.boosting import BoostedLearner, check_boosted  # few ask for trees
@@ -313,6 +314,8 @@ def _judged_by_parts(
     if n_jobs == 1:
         found = [fitted(number) for number in range(count)]
     else:
+        from joblib import Parallel, delayed  # few ask for processes
+
         progress(Step(f"judging, {count} parts", 0.6))
         work = delayed(_fitted_part)
         jobs = (work(table, learner, searched, number) for number in range(count))

@@ -14,7 +14,7 @@ from anymix.tables.columns import level_codes, numbers_of
 
 Array = NDArray[np.float64]
 
-__all__ = ["column_hints", "kind_of_target"]
+__all__ = ["alike_names", "column_hints", "kind_of_target"]
 
 MANY_ROWS = 50  # with fewer, different numbers in all rows are no wonder
 ROWS_PER_LEVEL = 5  # with fewer, each level may go with one class by chance
@@ -57,6 +57,34 @@ def column_hints(frame: Any, names: Sequence[str], rows: Rows) -> list[str]:
             said = "tells the target without fail; if it is not known before the target, drop it"
             notes.append(f"{name!r}: {said}")
     return notes
+
+
+def alike_names(names: Sequence[str]) -> list[str]:
+    """A note on each group of domains whose names differ in nothing but spaces and capitals.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The domains.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> print(*alike_names(["North", "South", "north "]))
+    the domains 'North', 'north ' differ only by spaces or capitals; if they are one, ...alike
+    """
+    groups: dict[str, list[str]] = {}
+    for name in dict.fromkeys(map(str, names)):
+        groups.setdefault("".join(name.split()).casefold(), []).append(name)
+    fix = "differ only by spaces or capitals; if they are one, write them alike"
+    return [
+        f"the domains {', '.join(map(repr, group))} {fix}"
+        for group in groups.values()
+        if len(group) > 1
+    ]
 
 
 def _is_identifier(column: Any) -> bool:

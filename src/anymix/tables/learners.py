@@ -122,6 +122,8 @@ class LinearLearner:
         Whether the domain is a feature.
     groups : ndarray of shape (n,) or None
         The group of each row; one is never in two folds.
+    n_jobs : int
+        How many processes share the folds that choose.
     """
 
     mixtures: MixtureSet
@@ -129,6 +131,7 @@ class LinearLearner:
     robustness: float | None
     use_domain: Kind
     groups: NDArray[Any] | None = None
+    n_jobs: int = 1
 
     def search(self, rows: Rows, part: Part = ALL) -> Searched:
         """The candidates judged on held-out rows of (a sample of) a part."""
@@ -197,12 +200,14 @@ class LinearLearner:
         """What to try: a γ or a t that is given is the only one."""
         t = (self.robustness,) if self.robustness else ROBUSTNESS  # to show beside 0 at least
         if self.gamma is None:
-            return Plan(candidates_of(t, ROBUST_GAMMAS, to_zero=True), self.mixtures)
+            candidates = candidates_of(t, ROBUST_GAMMAS, to_zero=True)
+            return Plan(candidates, self.mixtures, n_jobs=self.n_jobs)
         return Plan(
             candidates_of(t, (self.gamma,)),
             self.mixtures,
             anchor=None,
             ordinary_gammas=(self.gamma,),
+            n_jobs=self.n_jobs,
         )
 
     def _place(self, found: Found) -> int:

@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
+from anymix.problem.columns import days_of
 from anymix.tables.frames import pandas
 
 Array = NDArray[np.float64]
 
-__all__ = ["KINDS", "Tally", "Written", "check_types", "days_of", "odd_in_words"]
+__all__ = ["KINDS", "Tally", "Written", "check_types", "odd_in_words"]
 
 KINDS = ("number", "category", "date")
 NOTHING = "#n/a #na #null! #value! #div/0! #ref! #name? n/a na n.a. <na> nan none null nil missing"
@@ -96,14 +97,6 @@ def is_number(text: str, style: str) -> bool:
     return "," in text and look.fullmatch(text) is not None
 
 
-def days_of(dates: Any) -> Array:
-    """Whole days since 1970 of a column of dates, NaN where one is missing."""
-    if getattr(dates.dtype, "tz", None) is not None:
-        dates = dates.dt.tz_localize(None)
-    days = dates.to_numpy(dtype="datetime64[D]")
-    return np.where(np.isnat(days), np.nan, days.astype(np.int64))
-
-
 @dataclass
 class Tally:
     """How many cells of a column can be read in which way.
@@ -130,7 +123,7 @@ class Tally:
     def add(self, column: Any) -> None:
         """Count the cells of some rows; those that are missing do not count."""
         counts = column.value_counts(dropna=True, sort=False)
-        for cell, count in zip(counts.index, counts.tolist(), strict=True):
+        for cell, count in zip(counts.index.tolist(), counts.tolist(), strict=True):
             text = str(cell).strip()
             if text.casefold() in BLANKS:
                 self.blanks += count

@@ -18,10 +18,9 @@ from scipy import sparse
 
 from anymix.partitions.batches import Batches, scanned
 from anymix.partitions.chunks import Chunk
-from anymix.partitions.learning import LevelSums, NumberSums, finished
+from anymix.partitions.learning import finished, sums_of
 from anymix.partitions.passing import in_order
 from anymix.partitions.streamed import Log
-from anymix.problem.columns import PART, date_of, parts_of_date
 from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.tables.columns import Features, FrameCells
 from anymix.tables.memory import give_back
@@ -116,7 +115,7 @@ class OnDiskTable(Table):
             wanted, begun = names or work.names, time.perf_counter()
 
             def look(rows: slice) -> Any:
-                frame = spool.frame([self._base(name) for name in wanted], rows)
+                frame = spool.frame(list(wanted), rows)
                 frame = frame[counts[places[rows]]]  # the place −1 is that of False
                 return work(FrameCells(frame), rows.start) if len(frame) else None
 
@@ -124,17 +123,21 @@ class OnDiskTable(Table):
             self._log.add("columns", begun)
 
         sums: list[Any] = []
-        for found in visit(_Look(spool, tuple(self.names)), self.names):
+        for found in visit(partial(sums_of, self._kinds), self.names):
             for known, new in zip(sums, found, strict=bool(sums)):
                 known.add(new)
             sums = sums or found
-        columns, notes = finished(sums, visit, all_medians=True)
-        return _with_dates(spool.attrs.get("dates", ()), columns, notes, sums)
+        dates = [name for name, kind in self._kinds.items() if kind == "date"]
+        columns, notes = finished(sums, visit, dates, all_medians=True)
+        return Features(columns), notes
 
-    def _base(self, name: str) -> str:
-        """The column that a name, or that of a part of its dates, speaks of."""
-        base = name.rpartition(PART)[0]
-        return base if base in self.frame.attrs.get("dates", ()) else name
+    @property
+    def _kinds(self) -> dict[str, str]:
+        """Whether each column holds numbers, categories or dates."""
+        spool = self._piece.spool
+        dates = spool.attrs.get("dates", ())
+        kinds = {n: "number" if spool.is_number(n) else "category" for n in self.names}
+        return kinds | {n: "date" for n in self.names if n in dates}
 
     def with_numbers(self, features: Features) -> Any:
         """All rows, whose X is made when it is needed."""
@@ -152,45 +155,6 @@ class OnDiskTable(Table):
         """How often the table was read."""
         count = len(self._log.seconds)
         return [f"larger than the memory allowed: read in stretches from disk, {count} passes"]
-
-
-@dataclass(frozen=True, eq=False)
-class _Look:
-    """The sums of one stretch that tell how to encode its columns."""
-
-    spool: Spool
-    names: tuple[str, ...]
-
-    def __call__(self, cells: FrameCells, start: int) -> list[NumberSums | LevelSums]:
-        dates = self.spool.attrs.get("dates", ())
-        found: list[NumberSums | LevelSums] = []
-        for name in self.names:
-            kind = "number" if self.spool.is_number(name) else "category"
-            parts = parts_of_date(name) if name in dates else {name: kind}
-            for part, kind in parts.items():
-                numbers = kind == "number"
-                found.append(
-                    NumberSums.of(part, cells.numbers(part), start)
-                    if numbers
-                    else LevelSums.of(part, *cells.levels(part))
-                )
-        return found
-
-
-def _with_dates(
-    dates: Sequence[str], columns: Sequence[Any], notes: list[str], sums: Sequence[Any]
-) -> tuple[Features, list[str]]:
-    """The columns, the parts of a date being one; and notes on these instead of their parts."""
-    found = list(columns)
-    for name in dates:
-        names = set(parts_of_date(name))
-        places = [k for k, c in enumerate(found) if c.name in names]
-        missing = next((s.missing for s in sums if s.name in names), 0)
-        date, note = date_of(name, [found[k] for k in places], missing)
-        notes = [n for n in notes if not n.startswith(f"{name + PART!r}"[:-1])] + [note]
-        if date is not None:
-            found[places[0] : places[-1] + 1] = [date]
-    return Features(tuple(found)), notes
 
 
 class InPart:

@@ -20,7 +20,7 @@ from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.tables import splits as ways
 from anymix.tables.columns import OTHER, Features, numbers_of
 from anymix.tables.frames import column, pandas_frame
-from anymix.tables.hints import column_hints, kind_of_target
+from anymix.tables.hints import alike_names, column_hints, kind_of_target
 from anymix.tables.labels import (
     coded_column,
     domain_codes,
@@ -80,6 +80,7 @@ class Table:
         labels = self._labels()
         self.rows, self.merged = _coded(labels, target, self.domains, task, min_rows)
         self.groups = None if group is None else domain_codes(labels, [group])[1]
+        self.notes += alike_names([str(name) for name in self.rows.names])
         self.n = len(self.rows)
         self.names = self._columns(drop)
         self.notes += odd_notes(self.frame, {*self.names, target})
@@ -154,6 +155,7 @@ class Table:
 
     def _reorder(self, order: NDArray[np.intp]) -> None:
         self.frame = self.frame.iloc[order]
+        self.frame.attrs = {}  # all is said, and pandas copies them with every column
 
     def follow_with(self, test: Any) -> None:
         """Judge on the rows of another table, which come after this one's."""

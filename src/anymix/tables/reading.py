@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anymix.errors import InputError
+from anymix.problem.columns import days_of
 from anymix.tables.chunks import MisreadError
 from anymix.tables.frames import pandas
-from anymix.tables.odd_cells import Tally, Written, check_types, days_of, odd_in_words
+from anymix.tables.odd_cells import Tally, Written, check_types, odd_in_words
 
 __all__ = ["MISSING", "Reading", "as_dates", "odd_notes", "settled_frame"]
 
@@ -52,6 +53,7 @@ class Reading:
         self.written: dict[str, Written] = {}
         self.odd: dict[str, Counter[str]] = {}
         self._fresh: set[str] = set()
+        self._words: set[str] = set()
         self.levels = {name for name, kind in self.types.items() if kind == "category"}
         self.strings = self.levels | set(self.as_written)
 
@@ -74,14 +76,13 @@ class Reading:
                     chunk[name] = days_of(cells)
                 elif name in self.written:
                     chunk[name] = self.values(name, cells)
-                elif _is_words(cells):
+                elif name not in self._words and _is_words(cells):
                     tally = tallies.setdefault(name, Tally())
                     if not tally.is_hopeless:
                         tally.add(cells)
             yield chunk
-        for name, tally in tallies.items():
-            if self.decide(name, tally):
-                self._fresh.add(name)
+        for name, tally in tallies.items():  # none is left to count if the file is read again
+            (self._fresh if self.decide(name, tally) else self._words).add(name)
         if self._fresh:
             raise MisreadError(*self._fresh)
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from anymix.errors import InputError
 from anymix.problem.dealing import Split, deal, deal_groups, hold_out, sorted_rows
 from anymix.problem.rows import Rows
+from anymix.tables.hints import alike_names
 
 Index = NDArray[np.intp]
 
@@ -99,6 +100,8 @@ def check_splits(rows: Rows, splits: Sequence[Split]) -> None:
     for codes in (*(domain[part] for part, _ in splits), judged_on):
         for name in _missing(codes, rows.names):
             fix = "raise it, say to 30, to put small domains together, or leave these rows out"
+            alike = [note for note in alike_names(rows.names.tolist()) if repr(name) in note]
+            fix = "; ".join([fix, *alike])
             raise InputError("min_rows", f"is too low: domain {name!r} has {TOO_FEW}", fix)
     if rows.classes is None:
         return

@@ -33,8 +33,9 @@ function paintBars(width, measure, order) {
       body.push(svg("rect", { x: Math.min(zero, end), y: y + i * thick, width: Math.abs(end - zero), height: thick - 1.5, class: `bar fill-${looks[i]}` }, svg("title", {}, said)));
       const middle = y + i * thick + (thick - 1.5) / 2;
       const [low, high] = [m.low[k], m.high[k]].map((e, side) => (e === null ? (side ? Infinity : -Infinity) : e));
-      body.push(line(inside(axis.place(low)), middle, inside(axis.place(high)), middle, "whisker-edge"),
-        line(inside(axis.place(low)), middle, inside(axis.place(high)), middle, "whisker"));
+      const xs = [low, high].map(axis.place);
+      for (const style of ["whisker-edge", "whisker"]) body.push(line(inside(xs[0]), middle, inside(xs[1]), middle, style));
+      for (const x of xs) if (x !== inside(x)) body.push(arrowHead(inside(x), middle, x > right, 4, "whisker-tip"));
     });
   });
   return { height: bottom + 44, body };

@@ -33,6 +33,8 @@ function words(x, y, text, attributes = {}, title = null) {
   return made;
 }
 
+// The end of what goes on beyond the picture, to the right or to the left.
+const arrowHead = (tip, y, right, half, name) => path([[tip + (right ? -1.4 : 1.4) * half, y - half], [tip, y], [tip + (right ? -1.4 : 1.4) * half, y + half]], `${name} open`);
 const line = (x1, y1, x2, y2, name, more = {}) => svg("line", { x1, y1, x2, y2, class: name, ...more });
 const path = (points, name, more = {}) =>
   svg("path", { d: `M${points.map(([x, y]) => `${x.toFixed(2)},${y.toFixed(2)}`).join("L")}`, class: name, ...more });

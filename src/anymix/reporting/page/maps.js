@@ -130,6 +130,7 @@ function triangleMap(map) {
       here.replaceChildren(path([[x - 8, y], [x + 8, y]], "cross-edge"), path([[x, y - 8], [x, y + 8]], "cross-edge"),
         path([[x - 7, y], [x + 7, y]], "cross"), path([[x, y - 7], [x, y + 7]], "cross"));
     };
+    const underStar = (m) => data.mixture && Math.hypot(...at(m.worst_mixture).map((v, i) => v - at(data.mixture)[i])) < 12;
     const corner = (k) => {
       const [x, y] = at(CORNERS[k]);
       const name = cut(domains[k], k === 2 ? width - 20 : width / 2 - 10);
@@ -142,9 +143,9 @@ function triangleMap(map) {
         path(around(CORNERS), "border"), ...(data.outline ? [path(around(data.outline), "lambda-border")] : []),
         ...range(3).map(corner),
         svg("circle", { cx: at(data.sample)[0], cy: at(data.sample)[1], r: 6, class: "sampled" }),
-        ...(data.mixture ? [star(...at(data.mixture))] : []),
         // Two models may have the same worst mixture: the later sign is smaller, so that both are seen.
-        ...models.map((m, i) => diamond(looks[i], ...at(m.worst_mixture), Math.max(9 - 3.5 * i, 3))),
+        ...models.map((m, i) => diamond(looks[i], ...at(m.worst_mixture), Math.max(9 - 3.5 * i, 3) + (underStar(m) ? 2.5 : 0))),
+        ...(data.mixture ? [star(...at(data.mixture))] : []),
         here,
       ],
       ready: () => move(),

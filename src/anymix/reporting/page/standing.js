@@ -108,7 +108,7 @@ function standingRow(k, y, step, place, axis, inside) {
     const x = axis.place(e);
     const tip = inside(x);
     if (tip === x) nodes.push(line(x, at - 5, x, at + 5, style)); // else it goes on beyond the picture
-    else nodes.push(path([[tip + (x > tip ? -7 : 7), at - 5], [tip, at], [tip + (x > tip ? -7 : 7), at + 5]], `${style} open`));
+    else nodes.push(arrowHead(tip, at, x > tip, 5, style));
   }
   const said = `${domains[k]}, ${data.sizes[k].toLocaleString("en-US")} rows: ${both(standing.first[k], standing.last[k])}`
     + (pairs ? `; change ${change(standing, values[k])} (${change(standing, low[k])} to ${change(standing, high[k])})` : ` (${value(standing, low[k])} to ${value(standing, high[k])})`);

@@ -7,6 +7,11 @@ function training() {
   if (!values && !shares) return;
   $("#training").hidden = false;
   const parent = $("#training-charts");
+  if ([values, shares].every((c) => !c || c.step.length < 2)) {
+    const ends = values ? `: this model reaches ${number(values.upper[0])}, and no model is below ${number(values.lower[0])}` : "";
+    parent.append(element("p", {}, `There is no course to draw, for one step was enough${ends}.`));
+    return;
+  }
   if (values) {
     const last = values.step.length - 1;
     const host = figure(parent, "Proof of optimality: upper and lower value",
