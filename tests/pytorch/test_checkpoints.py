@@ -95,3 +95,17 @@ def test_parts_must_be_those_saved(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "run.pt", **run.parts)
     with pytest.raises(InputError, match="checkpoint has the parts"):
         load_checkpoint(tmp_path / "run.pt", model=run.model)
+
+
+@pytest.mark.parametrize("content", [b"", b"a,b\n1,2\n", b"PK\x03\x04 cut off"])
+def test_a_file_that_is_no_checkpoint(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "table.csv"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"path is '.*table.csv', which is no checkpoint"):
+        load_checkpoint(file)
+
+
+def test_somebody_elses_checkpoint(tmp_path: Path) -> None:
+    torch.save({"weights": torch.zeros(2)}, tmp_path / "other.pt")
+    with pytest.raises(InputError, match="no checkpoint"):
+        load_checkpoint(tmp_path / "other.pt")

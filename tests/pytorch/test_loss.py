@@ -353,3 +353,8 @@ def test_training_with_it_leaves_compile_and_export_alone() -> None:
     exported = torch.export.export(model, (x,)).module()
     torch.testing.assert_close(exported(x), model(x))
     torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_mixtures_must_be_a_set() -> None:
+    with pytest.raises(InputError, match="mixtures is 'simplex'; give a mixture set such as"):
+        AgnosticLoss("simplex", 0.1)  # type: ignore[arg-type]

@@ -68,6 +68,9 @@ class Adversary:
     ) -> None:
         if kind not in ("euclidean", "entropic"):
             raise InputError("kind", f"is {kind!r}", "give 'euclidean' or 'entropic'")
+        if not isinstance(mixtures, MixtureSet):
+            fix = "give a mixture set such as Simplex(3), for three domains"
+            raise InputError("mixtures", f"is {mixtures!r}", fix)
         self.mixtures, self.kind = mixtures, kind
         self.penalty = NoPenalty() if penalty is None else penalty
         self.step_size, self.optimistic = _size("step", step), optimistic

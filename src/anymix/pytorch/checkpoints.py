@@ -75,7 +75,7 @@ def load_checkpoint(path: str | os.PathLike[str], **parts: Stateful) -> None:
     ...     bool(torch.rand(1) == first)
     True
     """
-    whole = torch.load(path, weights_only=True)
+    whole = _read(path)
     saved = whole["parts"]
     if set(saved) != set(parts):
         found = f"has the parts {sorted(saved)}"
@@ -83,6 +83,20 @@ def load_checkpoint(path: str | os.PathLike[str], **parts: Stateful) -> None:
     for name, part in parts.items():
         part.load_state_dict(saved[name])
     _load_random_state(whole["random"])
+
+
+def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What `save_checkpoint` wrote."""
+    try:
+        whole = torch.load(path, weights_only=True)
+    except OSError:
+        raise
+    except Exception:  # torch meets bytes that are no checkpoint with errors of many kinds
+        whole = None
+    if not isinstance(whole, dict) or not {"parts", "random"} <= set(whole):
+        found = f"is {os.fspath(path)!r}, which is no checkpoint or a damaged one"
+        raise InputError("path", found, "give a file that save_checkpoint wrote") from None
+    return whole
 
 
 def _random_state() -> dict[str, Any]:

@@ -135,6 +135,10 @@ class AgnosticLoss(nn.Module):
         group: Any = None,
     ) -> None:
         super().__init__()
+        penalty = _penalty(mu, prior, sizes)
+        self.adversary = Adversary(
+            mixtures, 0.0, kind=adversary, penalty=penalty, optimistic=optimistic
+        )
         p = mixtures.n_domains
         self.held_out, self.group = held_out, group
         self.reference = np.zeros(p) if reference is None else vector("reference", reference, p)
@@ -143,11 +147,7 @@ class AgnosticLoss(nn.Module):
         if len(set(self.names)) != p or len(self.names) != p:
             found = f"has {len(self.names)} entries, {len(set(self.names))} of them different"
             raise InputError("names", found, f"give {p} different names")
-        penalty = _penalty(mu, prior, sizes)
         self._step_size: Callable[[int], float] = as_function("step", step)
-        self.adversary = Adversary(
-            mixtures, 0.0, kind=adversary, penalty=penalty, optimistic=optimistic
-        )
         self._estimates = Estimates(p, absent, count("patience", patience))
         self._is_usual = absent != "unbiased" and takes_usual_steps(self.adversary)
         self._earlier = np.full((2, p), np.nan)
