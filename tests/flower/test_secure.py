@@ -24,6 +24,7 @@ from anymix.flower import (
     Secure,
     Sum,
     federated_certify,
+    federated_fit,
     federated_solve,
     federated_train,
     secured,
@@ -355,6 +356,60 @@ def test_nonsense_is_an_error_and_never_a_sum(kind: str, change: Any, why: str) 
     grid.app = Changed(grid.app, 2, kind, change)
     with pytest.raises((MissingClientsError, InputError), match=why):
         run(grid, rounds=1, patience=Patience("wait", deadline=1.0))
+
+
+# -- clients that are not secured ----------------------------------------------------------------
+
+
+BARE = [
+    pytest.param(lambda g: federated_solve(g, aggregation=Secure(), timeout=0.2), id="solve"),
+    pytest.param(
+        lambda g: federated_fit(g, folds=3, repeats=1, aggregation=Secure(), timeout=0.2), id="fit"
+    ),
+    pytest.param(
+        lambda g: federated_train(
+            g, num_rounds=1, aggregation=Secure(), patience=Patience(deadline=0.2)
+        ),
+        id="train",
+    ),
+    pytest.param(lambda g: run(g, rounds=1, patience=Patience(deadline=0.2)), id="strategy"),
+    pytest.param(lambda g: run(g, rounds=1, patience=Patience("skip")), id="skip"),
+]
+
+
+@pytest.mark.parametrize("start", BARE)
+def test_clients_that_are_not_secured_are_told_to_be_so(start: Any) -> None:
+    fix = r"answer without masks; wrap the client app by secured\(...\)"
+    with pytest.raises(InputError, match=f"^the clients {fix}"):
+        start(plain_grid())
+    plain, masked = plain_grid().app, secure_grid().app
+    with pytest.raises(InputError, match=rf"^the clients \['2'\] {fix}"):
+        start(Lossy(OneOther(masked, plain), 5))
+
+
+def test_a_client_that_joins_a_training_without_masks_is_left_out() -> None:
+    grid = Lossy(OneOther(secure_grid().app, plain_grid().app), 5)
+    last = next(i for i, c in grid.contexts.items() if c.node_config["partition-id"] == 2)
+    config = grid.contexts[last].node_config
+    grid.leave(last)
+
+    def join(number: int, arrays: Any) -> None:
+        if number == 2:
+            grid.join(config)
+
+    options = {**STEPS, "aggregation": Secure(), "patience": Patience(deadline=0.2)}
+    result = AgnosticStrategy(**options).start(grid, num_rounds=4, timeout=0.2, evaluate_fn=join)
+    assert result.excluded == {"2": "it answers without masks"}
+    assert [record["clients"] for record in result.history] == [4] * 4
+
+
+def test_clients_that_are_secured_refuse_to_be_solved_without_masks_and_the_log_has_it_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(InputError, match=r"masked sums only; give the server Secure\(\)"):
+        federated_solve(secure_grid(), attempts=3)
+    told = [line for line in caplog.messages if "masked sums only" in line]
+    assert sorted(line[:10] for line in told) == [f"client '{i}'" for i in range(5)]
 
 
 # -- solving -------------------------------------------------------------------------------------

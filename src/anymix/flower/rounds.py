@@ -133,6 +133,7 @@ class Round:
         self.asked = self.sent = self.received = self.dropped = 0
         self._expected: set[str] = set()  # whose reply to the last message is not here
         self._keys: dict[int, str] = {}  # of the nodes that were asked
+        self._told: set[tuple[str, str]] = set()  # failures that the log has
         self._began = time.monotonic()
 
     @property
@@ -219,9 +220,11 @@ class Round:
             log.warning("client %r does not answer: %s", key, reply.error.reason)
             return
         if reply.has_error():
-            self.failed[key] = str(reply.error.reason)
+            self.failed[key] = why = str(reply.error.reason)
             self.errors[key] += 1
-            log.warning("client %r failed: %s", key, reply.error.reason)
+            if (key, why) not in self._told:
+                self._told.add((key, why))
+                log.warning("client %r failed: %s", key, why)
             return
         self.received += n_bytes(reply.content)
         try:

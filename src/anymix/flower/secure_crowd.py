@@ -17,7 +17,7 @@ from anymix.flower.members import Members, MissingClientsError
 from anymix.flower.policy import Patience
 from anymix.flower.results import Record
 from anymix.flower.roster import Roster
-from anymix.flower.secure_sum import AbsentError, MaskedSum, public_keys
+from anymix.flower.secure_sum import NO_MASKS, AbsentError, MaskedSum, public_keys
 from anymix.flower.secure_wire import Call
 from anymix.flower.wire import EVALUATE, MOMENTS, WHO, Arrays, Settings
 
@@ -210,6 +210,7 @@ class Crowd:
                 fix = "leave out the clients that you do not trust"
                 raise InputError("a client", "sends masks that do not cancel", fix)
             return
+        self._refuse([key for key, why in absent.why.items() if why == NO_MASKS])
         for place in [place for place in self._public if place[0] in absent.why]:
             del self._public[place]
         if self.solving and absent.liars:
@@ -221,6 +222,16 @@ class Crowd:
         if self.solving:
             return
         self.members.note([], failed, self.patience.max_failures)
+
+    def _refuse(self, bare: list[str]) -> None:
+        """Clients that are not `secured`: an error, but one that joins a training is left out."""
+        if self.records and not self.solving:
+            for key in bare:
+                self.members.exclude(key, NO_MASKS)
+        elif bare:
+            everybody = len(bare) == len(self.members.look().members)
+            who = "the clients" if everybody else f"the clients {bare}"
+            raise InputError(who, "answer without masks", "wrap the client app by secured(...)")
 
     # -- one sum ---------------------------------------------------------------------------------
 

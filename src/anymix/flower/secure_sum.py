@@ -21,13 +21,23 @@ from numpy.typing import NDArray
 from anymix.flower import masking
 from anymix.flower.post import exchange
 from anymix.flower.secure_wire import KEY, SHARES, Call, digest, shapes_of, unflat
-from anymix.flower.wire import Arrays, MessageError, Settings, n_bytes, pack, unpack
+from anymix.flower.wire import (
+    Arrays,
+    MessageError,
+    Settings,
+    is_unknown,
+    n_bytes,
+    pack,
+    unpack,
+)
 
 Array = NDArray[np.float64]
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 
-__all__ = ["AbsentError", "MaskedSum", "public_keys"]
+__all__ = ["NO_MASKS", "AbsentError", "MaskedSum", "public_keys"]
+
+NO_MASKS = "it answers without masks"  # a client whose app is not `secured`
 
 log = logging.getLogger("anymix.flower")
 
@@ -47,8 +57,12 @@ def public_keys(
     replies = exchange(grid, [Message(pack({}, {}), i, KEY) for i in nodes.values()], timeout)
     keys, wrong = {}, {}
     for name, node_id in nodes.items():
+        reply = replies.get(node_id)
+        if reply is not None and is_unknown(reply):
+            wrong[name] = NO_MASKS
+            continue
         try:
-            found = str(_content(replies.get(node_id))[1].get("key"))
+            found = str(_content(reply)[1].get("key"))
             masking.pair_secret(masking.new_key(), bytes.fromhex(found))  # a key at all?
             keys[name] = found
         except (MessageError, ValueError) as error:

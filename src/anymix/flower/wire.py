@@ -65,6 +65,7 @@ __all__ = [
     "failure",
     "give_identity",
     "is_unavailable",
+    "is_unknown",
     "n_bytes",
     "pack",
     "pack_record",
@@ -184,6 +185,14 @@ def is_unavailable(reply: Message) -> bool:
         ErrorCode.REPLY_MESSAGE_UNAVAILABLE,
     )
     return reply.has_error() and reply.error.code in nobody
+
+
+def is_unknown(reply: Message) -> bool:
+    """Whether the client's app says that it has no answer to this kind of question, ever.
+
+    Flower has no code for it, only words, which are the same on all its engines.
+    """
+    return reply.has_error() and "function registered with name" in str(reply.error.reason)
 
 
 def failure(error: Exception, message: Message) -> Message:
