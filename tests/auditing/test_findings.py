@@ -24,6 +24,12 @@ def found() -> Audit:
     return audit(y, [0.9, 0.4, 0.4, 0.6, 0.7, 0.8], d)
 
 
+def test_equal_losses_have_no_largest_one() -> None:
+    text = audit([1, 0, 1, 0], [1, 0, 1, 0], list("aabb")).summary()
+    assert "It is 0.0000 on every domain." in text
+    assert "largest" not in text
+
+
 def test_frame_and_dict_hold_the_same_numbers(found: Audit) -> None:
     frame, rows = found.to_frame(), found.to_dict()["domains"]
     assert frame.index.tolist() == list(found.domain_names)

@@ -60,6 +60,35 @@ def test_domains_that_a_constant_guess_serves_better_are_named(
     assert verdict(pair, kept=False, floor=wrong(n, guess)) == f"{said} {told}".rstrip()
 
 
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        ((60, 40, 12, 30), "+0.0550 on all rows; 2 of 4 domains surely pay, most 'b': +0.3000)."),
+        ((60, 40, 11, 10), "+0.0025 on all rows; 1 of 4 domains surely pays, 'b': +0.3000)."),
+        ((60, 12, 11, 10), "-0.0675 on all rows; no domain surely pays)."),
+    ],
+)
+def test_the_price_says_how_many_domains_pay_and_which_pays_most(
+    errors: tuple[int, ...], said: str
+) -> None:
+    """Two errors more among 100 rows are no sure loss, so 'c' does not count."""
+    n = (100,) * 4
+    pair = compare(wrong(n, (90, 10, 10, 10)), wrong(n, errors))
+    assert verdict(pair, kept=False).endswith(said)
+
+
+def test_the_price_of_regression_is_in_the_unit_of_the_target() -> None:
+    y, d = np.full(900, 0.5), np.repeat(["near", "far", "mid"], 300)
+    wobble = np.tile([-1, 1], 450)
+    ordinary = audit(y, np.where(d == "far", 500, 100) + wobble + y, d)
+    robust = audit(y, np.select([d == "far", d == "near"], [300, 250], 200) + y, d)
+    said = verdict(compare(ordinary, robust), kept=False)
+    assert said.startswith("The robust model is better")
+    assert said.endswith(
+        "(-200.0 RMSE; -46.69 on all rows; 2 of 3 domains surely pay, most 'near': +150.0)."
+    )
+
+
 def test_of_many_such_domains_the_three_worst_are_named() -> None:
     n, model = (100,) * 6, wrong((100,) * 6, (10, 50, 60, 70, 80, 90))
     said = verdict(compare(model, model), kept=True, floor=wrong(n, (60, 20, 20, 20, 20, 20)))

@@ -138,6 +138,10 @@ def test_no_file_is_written_over_another(
         (("predict", model, table, "--out", link), f"--out is '{link}', which is also read"),
         (("predict", model, table, "--out", model), f"--out is '{model}', which is also read"),
         ((*audited, table), f"--report is '{table}', which is also read"),
+        (
+            (*audited, tmp_path / "set.html", "--mixtures", tmp_path / "set.json"),
+            f"the JSON beside --report is '{tmp_path / 'set.json'}', which is also read",
+        ),
     ):
         code, error = fail(monkeypatch, capsys, *words)
         assert code == 1

@@ -61,7 +61,12 @@ def test_decimal_commas_and_the_class_of_a_probability(tmp_path: Path) -> None:
     assert given["notes"] == ["'score': numbers with a decimal comma"]
     guessed = json.loads(run(*words, "-p", "score"))
     assert guessed["agnostic_loss"] > given["agnostic_loss"]  # read as that of the last, 'low'
-    assert "'score': read as the probability of 'low'" in guessed["notes"][1]
+    auc = guessed["pooled_metrics"]["auc"]
+    assert guessed["notes"] == [
+        f"'score': read as the probability of 'low', but the AUC is {auc:.2f}: if it is that of "
+        "'high', say --classes low,high",
+        "'score': numbers with a decimal comma",
+    ]
     bound = json.loads(
         run("bound", *words[1:], "-p", "score", "--classes", "low,high", "--loss", "zero_one")
     )

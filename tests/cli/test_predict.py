@@ -30,7 +30,7 @@ def test_predict_notes_levels_it_does_not_know(people: Path, model: Path, tmp_pa
     make_people()[:5].assign(job="poet").to_csv(new, index=False)
     result = CliRunner().invoke(app, ["predict", str(model), str(new)])
     assert result.exit_code == 0
-    assert "note: 'job': 1 level(s) that the training had not, such as 'poet'" in result.stderr
+    assert "note: 'job': 1 level that the training had not, such as 'poet'" in result.stderr
     assert "note" not in result.stdout
     quiet = CliRunner().invoke(app, ["predict", str(model), str(new), "-q"])
     assert quiet.stderr == ""

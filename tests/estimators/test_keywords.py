@@ -83,6 +83,16 @@ def test_a_small_domain_makes_fewer_folds() -> None:
     assert sorted(np.concatenate([test for _, test in dealt])) == list(range(40))
 
 
+def test_fewer_folds_are_told_once() -> None:
+    X, y, _ = rows(40)
+    domains = np.array(["a"] * 37 + ["b"] * 3)
+    search = ax.AgnosticClassifierCV(gammas=[0.1], robustness=[0.0, 1.0], repeats=2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(X, y, domains=domains)
+    assert [w.category for w in caught].count(FewerFolds) == 1
+
+
 def test_mixtures_of_the_docs_can_be_pickled() -> None:
     X, y, domains = rows()
     for mixtures in ("chi2:2.0", "cvar:0.5", ax.Simplex(2)):

@@ -85,7 +85,9 @@ def test_a_level_not_seen_in_training_is_zeros_and_noted() -> None:
     features, _ = Features.learn(pd.DataFrame({"c": ["1", "2"]}), ["c"])
     new = pd.DataFrame({"c": [2.0, 3.0, 1.0]})  # numbers now: '2' and 2.0 are the same level
     assert dense(features.transform(new)).tolist() == [[0, 1], [0, 0], [1, 0]]
-    assert features.unseen(new) == ["'c': 1 level(s) that the training had not, such as '3'"]
+    assert features.unseen(new) == ["'c': 1 level that the training had not, such as '3'"]
+    two = features.unseen(pd.DataFrame({"c": ["3", "4"]}))
+    assert two == ["'c': 2 levels that the training had not, such as '3'"]
 
 
 def test_columns_that_cannot_be_used_are_named() -> None:

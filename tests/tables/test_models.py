@@ -28,7 +28,7 @@ def test_a_saved_model_predicts_the_same(tmp_path: Path) -> None:
     ]
     np.testing.assert_array_equal(predictions.iloc[:, 2:], expected)
     assert predictions["prediction"].tolist() == again.predict(frame.assign(city="Bonn")).tolist()
-    assert notes == ["'city': 1 level(s) that the training had not, such as 'Bonn'"]
+    assert notes == ["'city': 1 level that the training had not, such as 'Bonn'"]
     with pytest.raises(ValueError, match="no column 'age'"):
         predict_table(again, frame.drop(columns="age"))
 

@@ -343,9 +343,12 @@ def _sentences(found: Audit) -> Iterator[str]:
             f"{_told(found, 'agnostic_loss')}, "
             f"reached at {mixture_in_words(found.worst_mixture, names)}."
         )
+        largest, smallest = short(losses[worst]), short(losses[best])
         yield (
-            f"It is largest on {names[worst]!r} ({short(losses[worst])}) and smallest on "
-            f"{names[best]!r} ({short(losses[best])})."
+            f"It is {largest} on every domain."
+            if largest == smallest
+            else f"It is largest on {names[worst]!r} ({largest}) and smallest on {names[best]!r} "
+            f"({smallest})."
         )
     if found.loss == "log" and found.loss_bound < limits(found.kind, "log")[1]:
         yield f"Log losses above {found.loss_bound:.4g} count as {found.loss_bound:.4g}."

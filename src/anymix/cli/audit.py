@@ -21,14 +21,13 @@ from anymix.cli.options import (
     Na,
     Names,
     Quiet,
-    Report,
     Types,
     cells,
     in_options,
 )
 from anymix.cli.output import print_result, steps, write_report
 from anymix.cli.segments import FindSegments
-from anymix.cli.streams import is_printed
+from anymix.cli.streams import is_printed, to_stdout
 from anymix.errors import InputError
 
 __all__ = ["audit_file"]
@@ -133,6 +132,15 @@ FailIf = Annotated[
         help="End with exit code 1 if this holds, as in 'worst accuracy < 0.7'; may be repeated."
     ),
 ]
+Page = Annotated[
+    Path | None,
+    typer.Option(
+        dir_okay=False,
+        callback=to_stdout,
+        help="Write an HTML page here, and the numbers beside it, in a file of the same name that "
+        "ends in .json (one that is there is replaced); - prints the page alone.",
+    ),
+]
 
 
 def audit_file(
@@ -152,7 +160,7 @@ def audit_file(
     loss_bound: LossBound = None,
     fail_if: FailIf = None,
     find_segments: FindSegments = False,
-    report: Report = None,
+    report: Page = None,
     encoding: Encoding = "utf-8",
     na: Na = None,
     decimal: Decimal = None,
@@ -179,7 +187,9 @@ def audit_file(
     """
     is_file = report is not None and not is_stream(report) and not is_printed(report)
     numbers = report.with_suffix(".json") if report is not None and is_file else None
-    check_outputs({"--report": report, "the JSON beside it": numbers}, [table, Path(mixtures)])
+    check_outputs(
+        {"--report": report, "the JSON beside --report": numbers}, [table, Path(mixtures)]
+    )
     true, said, others = target or [], prediction or [], against or []
     _check_columns(true, said, losses, classes, others)
     check_inputs([table], encoding, mixtures)

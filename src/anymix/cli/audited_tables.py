@@ -1,5 +1,9 @@
 """The part of `anymix audit` that reads the table: into memory, or in stretches if it is large."""
 
+import csv
+import io
+import math
+import shlex
 from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import chain
@@ -66,7 +70,8 @@ def audited_table(
     else:
         audits, later = audit_frame(frame, domain, **options), []
         searched = list(audits.values())[-1]
-    notes, more = [*_notes(frame, domain, options), *later], dict[str, Any]()
+    auc = list(audits.values())[-1].pooled_metrics.get("auc", math.nan)
+    notes, more = [*_notes(frame, domain, options, auc), *later], dict[str, Any]()
     if find_segments:
         step("searching for segments")
         more["segments"], words = segments_of(frame, searched, domain, list(named))
@@ -92,16 +97,30 @@ def _on_disk(
     return done.audits, frame, list(drawn.values())[-1], notes
 
 
-def _notes(frame: Any, domain: list[str], options: dict[str, Any]) -> list[str]:
-    """What to say of odd cells, and of the class that a column of probabilities is about."""
+def _notes(frame: Any, domain: list[str], options: dict[str, Any], auc: float) -> list[str]:
+    """What to say of the class that a column of probabilities is about, and of odd cells."""
     from anymix.tables.audited import class_meant
     from anymix.tables.reading import odd_notes
 
-    notes = odd_notes(frame, set(frame.columns) - set(domain))
+    notes = list[str]()
     true, said = options["target"], options["prediction"]
     if len(true) == len(said) == 1 and options["classes"] is None:
-        notes += class_meant(frame, true[0], said[0]).notes
-    return notes
+        meant = class_meant(frame, true[0], said[0])
+        notes += _other_class(said[0], meant.classes, auc) if auc < 0.5 else meant.notes
+    return notes + odd_notes(frame, set(frame.columns) - set(domain))
+
+
+def _other_class(column: str, classes: list[Any] | None, auc: float) -> list[str]:
+    """A note that a column of probabilities may be about the first of two classes."""
+    if classes is None:
+        return []
+    other, about = classes
+    row = io.StringIO()
+    csv.writer(row, lineterminator="").writerow([about, other])
+    return [
+        f"{column!r}: read as the probability of {str(about)!r}, but the AUC is {auc:.2f}: if it "
+        f"is that of {str(other)!r}, say --classes {shlex.quote(row.getvalue())}"
+    ]
 
 
 def _compared(audits: dict[str, Any]) -> Any:

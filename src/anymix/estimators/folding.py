@@ -40,6 +40,7 @@ def repeated_folds(rows: Rows, cv: Any, repeats: Any, random_state: Any) -> list
         raise InputError("repeats", f"is {repeats!r}", "give a whole number, at least 1")
     rng = check_random_state(random_state)
     count = int(repeats) if isinstance(cv, Integral) else 1
+    cv = _number_of_folds(rows, int(cv)) if isinstance(cv, Integral) else cv  # warns once for all
     found = [list(folds(rows, cv, rng if i else None)) for i in range(count)]
     if not found[0]:
         raise InputError("cv", f"is {cv!r}, which has no fold", "give one fold or more")

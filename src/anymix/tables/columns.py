@@ -162,7 +162,8 @@ class Features:
         categories = [c for c in self.columns if isinstance(c, Category) and OTHER not in c.levels]
         found = {c.name: c.unseen(FrameCells(frame)) for c in categories}
         return [
-            f"{name!r}: {len(levels)} level(s) that the training had not, such as {levels[0]!r}"
+            f"{name!r}: {len(levels)} level{'s' * (len(levels) > 1)} that the training had "
+            f"not, such as {levels[0]!r}"
             for name, levels in found.items()
             if levels
         ]

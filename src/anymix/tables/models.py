@@ -131,7 +131,8 @@ class TableModel:
     @staticmethod
     def note_on_unseen(count: int) -> list[str]:
         """What to say of so many rows."""
-        found = f"{count:,} row(s) of domains that were not fitted, served by what all share"
+        rows = "1 row" if count == 1 else f"{count:,} rows"
+        found = f"{rows} of domains that were not fitted, served by what all share"
         return [found] if count else []
 
     def __getstate__(self) -> dict[str, Any]:

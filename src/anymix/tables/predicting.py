@@ -48,7 +48,7 @@ def predict_table(
     >>> predictions.columns.tolist(), predictions["prediction"].tolist()[0]
     (['c', 'prediction', 'probability of n', 'probability of y'], 'y')
     >>> notes
-    ["'c': 1 level(s) that the training had not, such as 'w'"]
+    ["'c': 1 level that the training had not, such as 'w'"]
     """
     given = pandas_frame(frame)
     frame = settled_frame(given, Reading(types=model.features.types, as_written=model.domains))
