@@ -1,5 +1,6 @@
 """`anymix demo`: two models of Adult."""
 
+import html
 import json
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def test_demo_proves_its_model(demo: Any) -> None:
 def test_demo_writes_a_report(demo: Any) -> None:
     result, folder = demo
     assert result["files"] == {"report": str(folder / "report.html")}
-    page = (folder / "report.html").read_text(encoding="utf-8")
+    page = html.unescape((folder / "report.html").read_text(encoding="utf-8"))
     assert "non-doctorate" in page
     assert result["verdict"] in page
     assert "What robustness buys and costs" in page
