@@ -130,6 +130,27 @@ def test_a_client_refuses_what_is_not_masked(kind: str) -> None:
     assert "masked sums only" in str(reply.error.reason)
 
 
+def test_columns_in_large_units_are_no_obstacle() -> None:
+    """Squares of incomes in cents are beyond the numbers that gradients and losses need."""
+    X, y, domains = table()
+    parts = spread("parts", domains)
+    app = app_of(X * [1e6, 1e-6] + [1e7, 0.0], y, domains, parts)
+    plain = AgnosticStrategy(gamma=1e-3).start(LocalGrid(app, len(parts)), num_rounds=10)
+    strategy = AgnosticStrategy(gamma=1e-3, aggregation=Secure(), patience=Patience(deadline=5.0))
+    hidden = strategy.start(LocalGrid(secured(app), len(parts)), num_rounds=10)
+    found, expected = hidden.history[-1], plain.history[-1]
+    np.testing.assert_allclose(found["domain_losses"], expected["domain_losses"], rtol=1e-6)
+
+
+def test_when_all_clients_fail_the_run_ends_and_says_why() -> None:
+    """It used to wait an hour for clients that had all been left out."""
+    X, y, domains = table()
+    parts = spread("parts", domains)
+    grid = LocalGrid(secured(app_of(1e30 * X, y, domains, parts)), len(parts))
+    with pytest.raises(MissingClientsError, match=r"all clients failed.*larger `largest`"):
+        AgnosticStrategy(aggregation=Secure()).start(grid, num_rounds=1)
+
+
 def test_nobody_learns_how_many_rows_a_client_has() -> None:
     grid = secure_grid()
     run(grid, rounds=1)

@@ -93,6 +93,7 @@ class Crowd:
     ) -> None:
         self.members, self.secure, self.patience = members, secure, patience
         self.timeout, self.solving, self.form = timeout, solving, secure.form(solving=solving)
+        self.wide = secure.form(solving=True)  # for squares of columns in any units
         self.records: list[Record] = []
         self.roster = Roster.of([])
         self._public: dict[tuple[str, int], str] = {}  # by client and node
@@ -153,6 +154,8 @@ class Crowd:
             if not self._lacking(kind, self._present(others), others):
                 without = others  # a new question, under new masks, to those who are left
                 continue
+            if self.members.excluded and not self.members.look().members:
+                raise MissingClientsError(f"no sum for {kind!r}: all clients failed: {lacking}")
             if not self._wait(kind, lacking, began, pause):
                 return None
             without, pause = {}, min(2 * pause, 5.0)
@@ -248,14 +251,15 @@ class Crowd:
         keys = self._keys(roster)
         self._turn += 1
         n = len(roster.members)
+        form = self.wide if kind == MOMENTS else self.form
         call = Call(
             self._turn,
             roster.keys,
             [keys[key] for key in roster.keys],
             self.secure.needed(n),
             list(roster.domains),
-            self.form.resolution,
-            self.form.largest,
+            form.resolution,
+            form.largest,
             **about,
         )
         masked = MaskedSum(self.members.grid, roster.nodes, self.timeout)
