@@ -8,12 +8,12 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from flower.clients import app_of, grid_of, spread, table
-from sklearn.datasets import load_diabetes, load_digits
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 
 import anymix as ax
 from anymix.errors import InputError
 from anymix.flower import AgnosticStrategy, LocalGrid, Privacy
-from anymix.flower.coordinates import Coordinates, moments
+from anymix.flower.coordinates import Coordinates, moments, wrong_moments
 from anymix.solvers.optimizers import Adam
 from anymix.solvers.samplers import PerDomain
 
@@ -33,8 +33,30 @@ def digits() -> tuple[Any, Any, Any]:
     return data.data, data.target, data.target % 3
 
 
+def tumours() -> tuple[Any, Any, Any]:
+    """Columns from 0.003 to 2500, of which some nearly repeat others: radius, perimeter, area."""
+    data = load_breast_cancer()
+    return data.data, data.target, data.data[:, 0] > np.median(data.data[:, 0])
+
+
+def repeated() -> tuple[Any, Any, Any]:
+    """Forty columns, and ten that are sums of them but for a hundredth."""
+    rng = np.random.default_rng(0)
+    X, domains = rng.normal(size=(600, 40)), rng.integers(0, 3, 600)
+    sums = X @ rng.normal(size=(40, 10)) + 0.01 * rng.normal(size=(600, 10))
+    y = X[:, 0] + domains * X[:, 1] + rng.logistic(size=600)
+    return 100 * np.hstack([X, sums]) + 1e4, y, domains
+
+
 @pytest.mark.parametrize(
-    ("rows", "loss"), [(diabetes, ax.SquaredError()), (digits, None)], ids=["diabetes", "digits"]
+    ("rows", "loss"),
+    [
+        (diabetes, ax.SquaredError()),
+        (digits, None),
+        (tumours, None),
+        (repeated, ax.SquaredError()),
+    ],
+    ids=["diabetes", "digits", "tumours", "repeated"],
 )
 def test_reaches_a_hundredth_of_the_first_gap_in_any_units(rows: Any, loss: Any) -> None:
     X, y, domains = rows()
@@ -70,16 +92,21 @@ def test_targets_in_other_units_are_the_same_run() -> None:
     np.testing.assert_allclose(1000 * a.w_best, b.w_best, rtol=1e-6)
 
 
-def test_coordinates_are_a_change_of_variables() -> None:
+@pytest.mark.parametrize("products", [True, False])
+def test_coordinates_are_a_change_of_variables(products: bool) -> None:
     """⟨w, x⟩ stays, and the gradient is pulled back: against differences, by hand."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(50, 2)) * [5.0, 0.1] + [7.0, 3.0], np.ones(50)])
-    new = Coordinates.of([moments(X[:20]), moments(X[20:])])
+    new = Coordinates.of([moments(X[:20], products), moments(X[20:], products)], 3, gamma=0.02)
     np.testing.assert_allclose(new.mean[:2], X[:, :2].mean(axis=0))
-    np.testing.assert_allclose(new.spread[:2], X[:, :2].std(axis=0))
+    C = np.cov(X[:, :2].T, bias=True) if products else np.diag(X[:, :2].var(axis=0))
+    H = np.zeros((3, 3))
+    H[:2, :2], H[2, 2] = C / 16 + 0.02 * np.eye(2), 1 / 16  # the intercept is not penalised
+    A = new.A if products else np.diag(new.A)
+    np.testing.assert_allclose(A.T @ H @ A, np.eye(3), atol=1e-12)  # all directions look alike
     v = rng.normal(size=6)  # two blocks
     w = new.to_w(v)
-    Z = np.column_stack([(X[:, :2] - new.mean[:2]) / new.spread[:2], np.ones(50)])
+    Z = np.column_stack([X[:, :2] - new.mean[:2], np.ones(50)]) @ A
     np.testing.assert_allclose(X @ w.reshape(2, 3).T, Z @ v.reshape(2, 3).T)
     np.testing.assert_allclose(new.to_v(w), v)
     g = rng.normal(size=6)
@@ -93,11 +120,54 @@ def test_the_moments_of_a_client_are_those_of_its_table() -> None:
     from anymix.flower.client_rows import LinearRows
 
     X, y, domains = table()
+    Z = np.column_stack([X, np.ones(len(X))])
+    squares = np.concatenate([np.full(3, len(X)), Z.sum(axis=0), (Z * Z).sum(axis=0)])
+    products = np.concatenate([squares[:6], (Z.T @ Z)[np.triu_indices(3)]])
     for rows in (X, sparse.csr_array(X)):
-        found = LinearRows(ax.LinearDomains(rows, y, domains)).moments()
-        np.testing.assert_allclose(found, moments(np.column_stack([X, np.ones(len(X))])))
-        without = LinearRows(ax.LinearDomains(rows, y, domains, intercept=False)).moments()
-        np.testing.assert_allclose(without, moments(X))
+        linear = LinearRows(ax.LinearDomains(rows, y, domains))
+        np.testing.assert_allclose(linear.moments(), squares)
+        np.testing.assert_allclose(linear.moments(products=True), products)
+        without = LinearRows(ax.LinearDomains(rows, y, domains, intercept=False))
+        np.testing.assert_allclose(without.moments(), moments(X))
+
+
+def test_coordinates_of_columns_that_tell_nothing_are_numbers() -> None:
+    """Zeros, a constant, twice the same column, one that hardly moves, with no penalty at all."""
+    rng = np.random.default_rng(0)
+    x, n = rng.normal(size=50), np.ones(50)
+    for X in ([0 * n, 5 * n, x, x, 1e8 + x, n], [x, 3 * x, 0 * n]):
+        table = np.column_stack(X)
+        for products in (True, False):
+            new = Coordinates.of([moments(table, products)], table.shape[1])
+            assert np.isfinite(new.A).all()
+            spread = (table - new.mean) @ (new.A if products else np.diag(new.A))
+            assert np.abs(spread).max() < 40  # nothing is blown up
+            w = rng.normal(size=table.shape[1])
+            np.testing.assert_allclose(table @ new.to_w(new.to_v(w)), table @ w, rtol=1e-6)
+
+
+def test_sums_of_no_table_are_not_believed() -> None:
+    good = moments(np.array([[1.0, 2.0], [3.0, 5.0]]), products=True)
+    assert wrong_moments(good, 2) is None
+    for place, number in ((0, 0.0), (4, -1.0), (6, -1.0), (5, 1e200)):
+        bad = good.copy()
+        bad[place] = number
+        assert wrong_moments(bad, 2) is not None
+
+
+def test_a_client_that_lies_about_its_columns_does_not_stop_the_others() -> None:
+    from flower.secure import Changed
+
+    X, y, domains = table()
+    parts = spread("parts", domains)
+
+    def lie(arrays: Any, settings: Any) -> None:
+        arrays["moments"] = 1e300 * arrays["moments"]
+
+    app = Changed(app_of(X, y, domains, parts), 0, "query.moments", lie)
+    run = AgnosticStrategy().start(LocalGrid(app, len(parts)), num_rounds=60)
+    best = ax.solve(ax.LinearDomains(X, y, domains), gamma=0.0).objective
+    assert run.history[-1]["agnostic_loss"] < best + 0.01
 
 
 def test_a_resumed_run_takes_the_same_steps(tmp_path: Path) -> None:

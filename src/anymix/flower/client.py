@@ -139,8 +139,10 @@ def _answer_questions(app: ClientApp, data: ClientData) -> None:
 
     @app.query("moments")
     def second(message: Message, context: Context) -> Message:
-        rows = data(context, unpack(message.content)[1]).linear
-        return Message(pack({"moments": rows.moments()}, {}), reply_to=message)
+        settings = unpack(message.content)[1]
+        rows = data(context, settings).linear
+        sums = rows.moments(products=settings["products"])
+        return Message(pack({"moments": sums}, {}), reply_to=message)
 
     @app.query("solve")
     def solve(message: Message, context: Context) -> Message:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from anymix.errors import InputError
+from anymix.flower.coordinates import moments
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import SquaredError
 from anymix.solvers.samplers import DomainRows
@@ -150,10 +151,10 @@ class LinearRows:
         value: Array = part.loss.derivatives(part.scores(part._check_w(w)), part.y, 0)[0]
         return value
 
-    def moments(self) -> Array:
-        """Σ 1, Σ x_j and Σ x_j² of all columns, that of the intercept last, (3, columns)."""
-        X, ones = self.problem.X, np.ones(int(self.problem.intercept))
-        n, squares = float(X.shape[0]), X.multiply(X) if sparse.issparse(X) else X * X
-        sums = np.asarray(X.sum(axis=0)).ravel(), np.asarray(squares.sum(axis=0)).ravel()
-        columns = [np.concatenate([column, n * ones]) for column in (np.full(X.shape[1], n), *sums)]
-        return np.array(columns)
+    def moments(self, products: bool = False) -> Array:
+        """Those of all columns, that of the intercept last, see `coordinates.moments`."""
+        X = self.problem.X
+        if self.problem.intercept:
+            ones = np.ones((X.shape[0], 1))
+            X = sparse.hstack([X, ones], "csr") if sparse.issparse(X) else np.hstack([X, ones])
+        return moments(X, products)

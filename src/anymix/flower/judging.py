@@ -16,7 +16,7 @@ from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from anymix.flower.coordinates import Coordinates
+from anymix.flower.coordinates import MOST_PRODUCTS, Coordinates, n_moments, wrong_moments
 from anymix.flower.roster import Roster
 from anymix.flower.rounds import Question, Round
 from anymix.flower.wire import EVALUATE, MOMENTS, Settings, pack, pack_record
@@ -174,7 +174,12 @@ def judge(
 
 
 def look_at_columns(
-    grid: Grid, roster: Roster, settings: Settings, timeout: float, most: int = 100
+    grid: Grid,
+    roster: Roster,
+    settings: Settings,
+    timeout: float,
+    gamma: float = 0.0,
+    most: int = 100,
 ) -> Coordinates | None:
     """Coordinates from the columns of up to `most` clients, None where nobody answers.
 
@@ -188,13 +193,18 @@ def look_at_columns(
         hold_out, which rows not to look at.
     timeout : float
         Seconds to wait for their answers.
+    gamma : float
+        γ, the weight of ½‖w‖².
     most : int
         How many are asked; more would not change the units.
     """
     every = max(1, len(roster.members) // most)
     asked, D = roster.members[::every][:most], roster.members[0].n_parameters
-    blocks = roster.members[0].n_scores
-    question = Question(pack({}, settings), {"moments": (3, D // blocks)})
+    columns = D // roster.members[0].n_scores
+    products = columns <= MOST_PRODUCTS
+    shapes = {"moments": (n_moments(columns, products),)}
+    content = pack({}, {**settings, "products": products})
+    question = Question(content, shapes, lambda answer: wrong_moments(answer["moments"], columns))
     replies = Round(MOMENTS, {member.key: question for member in asked}, roster.nodes)
     replies.ask(grid, timeout)
     keys = [member.key for member in asked if member.key in replies.answers]
@@ -202,4 +212,4 @@ def look_at_columns(
     if not parts:
         log.warning("no client told about its columns: steps are in their own units")
         return None
-    return Coordinates.of(parts)
+    return Coordinates.of(parts, columns, gamma)

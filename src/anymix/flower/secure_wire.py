@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anymix.flower.coordinates import n_moments
 from anymix.flower.fixed_point import FixedPoint
 from anymix.flower.fold_questions import n_numbers, unpack
 from anymix.flower.wire import (
@@ -147,7 +148,7 @@ def shapes_of(
     if kind == EVALUATE:
         return {"sums": (4 if "beside" in settings else 2, p)}
     if kind == MOMENTS:
-        return {"moments": (3, n_columns)}
+        return {"moments": (n_moments(n_columns, settings["products"]),)}
     if kind == SOLVE:
         return Question.of_arrays(arrays, settings).shapes
     if kind == FOLDS:

@@ -122,7 +122,7 @@ class TrainingRun:
             and roster.members[0].linear
         ):
             timeout = strategy.patience.introduction
-            return look_at_columns(self.grid, roster, self.held, timeout)
+            return look_at_columns(self.grid, roster, self.held, timeout, strategy.gamma)
         return None
 
     def _opponent(self, roster: Roster) -> Adversary:

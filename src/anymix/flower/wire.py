@@ -8,7 +8,7 @@ round, each answered by one reply:
     query.solve     w and λ  →  the sums that the exact solver asks for
     query.folds     models  →  sums over the rows that folds fit, or hold out
     query.first     a seed  →  the first weights of the client's module
-    query.moments   →  sums of the columns and of their squares, for a run without step sizes
+    query.moments   →  sums of the columns and of their products, for a run without step sizes
     evaluate        the model's arrays  →  sums of the losses over all rows, or those held out
     query.key       →  a public key, and
     query.shares    shares of masks  →  those that the client can read: see `secure_wire`
