@@ -54,7 +54,7 @@ class AgnosticStrategy(Strategy):
         Λ; a function makes it from the sizes m_k; None is the simplex.
     step_w, step_mixture : float or function, optional
         γ_w and γ_λ, numbers or functions of the step t = 1, 2, … None needs none: see `Untuned`. A
-        linear model is then trained in units of its columns' spread, which up to 100 clients tell.
+        linear model is then trained in `Coordinates` of its columns, which up to 100 clients tell.
     sampler : FullBatch, PerDomain or Weighted, optional
         FullBatch (default): a client looks at all its rows; PerDomain(b) and Weighted(b): at b of
         each domain it is asked about. Weighted draws domains by λ, and then clients.
