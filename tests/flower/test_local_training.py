@@ -12,7 +12,13 @@ from flwr.app import ConfigRecord
 from torch import nn
 
 from anymix.errors import InputError
-from anymix.flower import AgnosticStrategy, LocalGrid, LocalTraining, MissingClientsError
+from anymix.flower import (
+    AgnosticStrategy,
+    LocalGrid,
+    LocalTraining,
+    MissingClientsError,
+    client_app,
+)
 from anymix.flower.torch_rows import ModuleRows, first_weights
 from anymix.solvers.samplers import PerDomain
 
@@ -137,6 +143,20 @@ def test_other_frozen_parameters_are_another_model() -> None:
 
     kinds = {ModuleRows(m(), None, X, y, domains).kind for m in (half_frozen, half_frozen, other)}
     assert len(kinds) == 2
+
+
+def test_frozen_parameters_that_every_client_draws_anew_are_named() -> None:
+    (X, y, domains), rng = table(), np.random.default_rng(0)
+
+    def unseeded() -> nn.Module:
+        model = half_frozen()
+        with torch.no_grad():
+            model[0].bias += rng.random()  # type: ignore[index]
+        return model
+
+    grid = LocalGrid(client_app(lambda context: (X, y, domains), unseeded), 3)
+    with pytest.raises(InputError, match="frozen parameters must be the same numbers"):
+        AgnosticStrategy(local_epochs=1, step_w=1.0).start(grid, num_rounds=1)
 
 
 def test_a_model_without_anything_to_train_is_refused() -> None:

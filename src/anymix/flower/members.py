@@ -205,6 +205,8 @@ class Members:
         (kind, n), *_ = kinds.most_common()
         if 2 * n <= len(roster.members):
             fix = "give all clients the same model, loss, columns and classes"
+            if any("frozen" in kind for kind, *_ in kinds):
+                fix += "; frozen parameters must be the same numbers: load them, or set a seed"
             raise InputError("the clients", f"have different models, {dict(kinds)}", fix)
         few = Counter(name for member in roster.members for name in member.domains)
         least = 1 if self.domains is not None else self.limits.clients_per_domain
