@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from flwr.app import RecordDict
@@ -155,14 +155,17 @@ class TrainingRound:
             log.warning("round %d: the clients %s have left", self.number, self.left)
         return again
 
-    def go_on_without(self, patience: Patience, excluded: Mapping[str, str]) -> None:
+    def go_on_without(
+        self, patience: Patience, left_out: Sequence[str], excluded: Mapping[str, str]
+    ) -> None:
         """Whether a round without enough answers is skipped, or the end: MissingClientsError.
 
-        The others can go on, in the next round, without who has just been left out.
+        The others can go on, in the next round, without who has just been left out; so can another
+        node with the key of one of these, which is then not among the excluded.
         """
         replies = self.replies
         others = [key for key in replies.questions if key not in excluded]
-        others_can_go_on = bool(others) and (bool(self.left) or len(others) < len(self._rows))
+        others_can_go_on = bool(others) and bool(self.left or left_out)
         if patience.on_missing == "skip" or (patience.on_missing == "wait" and others_can_go_on):
             return
         raise MissingClientsError(

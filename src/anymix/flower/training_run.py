@@ -211,13 +211,13 @@ class TrainingRun:
     def advance(self) -> None:
         """Add the answers up and step; no step where answers are missing."""
         strategy, now, players, before = self.strategy, self.now, self.players, self.w
-        self._note_failures()
+        left_out = self._note_failures()
         now.check_not_blown_up(players.w)
         given = now.contributions(strategy.limits, strategy.local_steps)
         sums = strategy.aggregation.add_up(given, now.A, now.B, players.t + 1)
         mixture, losses, worst = players.adversary.mixture, np.full(now.A.shape[1], np.nan), np.nan
         if sums is None:
-            now.go_on_without(strategy.patience, self.members.excluded)
+            now.go_on_without(strategy.patience, left_out, self.members.excluded)
         else:
             losses = np.where(now.B.sum(axis=0) > 0, sums[1], np.nan)
             self._check_losses(losses)
@@ -334,13 +334,20 @@ class TrainingRun:
             return models["average"], "average"
         return best.kept, "last" if best.kept_round == self.number else "best"
 
-    def _note_failures(self) -> None:
-        replies = self.now.replies
+    def _note_failures(self) -> list[str]:
+        """Leave out who sent nonsense, or failed too often; their keys.
+
+        Silence is a failure only where rounds are skipped: who is late where others are enough has
+        not failed, and who is waited for is never dropped for it.
+        """
+        replies, patience = self.now.replies, self.strategy.patience
         for key, why in replies.rejected.items():
             self.members.exclude(key, why)
-        silent = () if self.now.has_enough else replies.missing  # who is only late has not failed
-        failed = dict.fromkeys(silent, 1) | {k: replies.errors[k] for k in replies.failed}
-        self.members.note(replies.answers, failed, self.strategy.patience.max_failures)
+        counts = patience.on_missing == "skip" and not self.now.has_enough
+        failed = dict.fromkeys(replies.missing if counts else (), 1)
+        failed |= {key: replies.errors[key] for key in replies.failed}
+        tired = self.members.note(replies.answers, failed, patience.max_failures)
+        return [*replies.rejected, *tired]
 
     def _check_losses(self, losses: Array) -> None:
         """A run whose losses have grown a thousandfold has diverged, and ends here.
