@@ -22,7 +22,7 @@ from anymix.flower.wire import TRAIN, with_vector
 
 Array = NDArray[np.float64]
 
-__all__ = ["TrainingRound", "too_long_a_step"]
+__all__ = ["TrainingRound"]
 
 log = logging.getLogger("anymix.flower")
 
@@ -175,9 +175,13 @@ class TrainingRound:
         )
 
     def check_not_blown_up(self, w: Array) -> None:
-        """When all send nonsense, it is the model's fault and not the clients'."""
+        """When all send nonsense, it is the model's fault and not the clients'.
+
+        Of a single client only after a step: before, it is the client's.
+        """
         replies = self.replies
-        if len(replies.rejected) > 1 and not replies.answers:
+        alone = len(self.roster.members) == 1 and bool(w.any())
+        if len(replies.rejected) > (0 if alone else 1) and not replies.answers:
             raise InputError(
                 "step_w",
                 f"may be too long: in round {self.number} all replies are nonsense "
@@ -247,13 +251,3 @@ def _check(counts: Array, B: Array, linear: bool) -> Callable[[Answer], str | No
         return None
 
     return check
-
-
-def too_long_a_step(found: str) -> InputError:
-    """What to do about a model that has run away."""
-    return InputError(
-        "step_w",
-        found,
-        "make step_w shorter (a tenth of it, say), or give limits=Limits(loss=..., update=...) if "
-        "a client may send anything",
-    )
