@@ -137,6 +137,34 @@ def test_a_run_that_diverges_says_so_and_gives_no_model() -> None:
     assert np.isfinite(strategy.start(LocalGrid(app, len(parts)), num_rounds=40).w).all()
 
 
+@pytest.mark.parametrize("output", ["last", "average"])
+@pytest.mark.parametrize("step", [1e3, 1e170])  # whose losses are huge, or no numbers
+def test_a_last_step_that_is_too_long_gives_no_model_either(output: Any, step: float) -> None:
+    """No round comes after it, whose losses would tell: the model was returned without a word."""
+    X, y, domains = table()
+    parts = spread("parts", domains)
+    grid = LocalGrid(app_of(3 * X, y, domains, parts, loss=ax.SquaredError()), len(parts))
+    strategy = AgnosticStrategy(step_w=step, step_mixture=0.1, output=output)
+    with (
+        np.errstate(over="ignore", invalid="ignore"),
+        pytest.raises(InputError, match=r"step_w makes the run diverge: .* result.* shorter"),
+    ):
+        strategy.start(grid, num_rounds=1)
+    best = AgnosticStrategy(step_w=1e3, step_mixture=0.1).start(grid, num_rounds=1)
+    assert not best.w_best.any()  # the start is the best one
+
+
+def test_a_client_alone_is_not_blamed_for_a_long_step() -> None:
+    X, y, domains = table()
+    app = app_of(X, y, domains, [np.arange(len(y))], loss=ax.SquaredError())
+    strategy = AgnosticStrategy(step_w=1e200, step_mixture=0.1)
+    with (
+        np.errstate(over="ignore", invalid="ignore"),
+        pytest.raises(InputError, match=r"step_w may be too long: in round 2 .* shorter"),
+    ):
+        strategy.start(LocalGrid(app, 1), num_rounds=3)
+
+
 @pytest.mark.parametrize(("value", "told"), [(-1.0, "negative"), (1e200, "absurd")])
 def test_losses_that_make_no_sense_are_rejected(value: float, told: str) -> None:
     def lie(arrays: dict[str, Any], settings: dict[str, Any]) -> None:

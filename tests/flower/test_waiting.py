@@ -60,7 +60,7 @@ class Killed(LocalGrid):
         return super().get_node_ids()
 
 
-def killed(number: int, *, back: bool) -> LocalGrid:
+def killed(number: int, *, back: bool) -> Killed:
     X, y, domains = table()
     parts = spread("parts", domains)
 
@@ -80,6 +80,15 @@ def test_a_killed_client_is_waited_for_and_named() -> None:
     strategy = AgnosticStrategy(patience=Patience("stop"), **STEPS)
     with pytest.raises(MissingClientsError, match=r"round 2 lacks answers: none from \['1'\]"):
         strategy.start(killed(2, back=False), num_rounds=5, timeout=0.2)
+
+
+def test_who_is_waited_for_is_not_dropped_at_the_deadline() -> None:
+    """Silence counted as one failure: with max_failures=1 the others were trained to the end."""
+    grid = killed(2, back=False)
+    grid.listed = 10**9  # the dead node stays in the list
+    patience = Patience("wait", deadline=0.5, max_failures=1)
+    with pytest.raises(MissingClientsError, match=r"round 2 lacks answers: none from \['1'\]"):
+        AgnosticStrategy(patience=patience, **STEPS).start(grid, num_rounds=5, timeout=0.2)
 
 
 def test_a_killed_client_that_comes_back_changes_no_bit() -> None:

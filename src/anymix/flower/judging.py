@@ -90,11 +90,14 @@ class Comparison:
         The mean loss of both in every domain; NaN where no client has rows to judge by.
     variances : ndarray of shape (p,)
         The squared standard errors of their differences.
+    is_nonsense : bool
+        Whether all that came were numbers beyond all bounds, or no numbers.
     """
 
     losses: Array
     others: Array
     variances: Array
+    is_nonsense: bool = False
 
     def gain(self, mixtures: MixtureSet, penalty: Penalty | None = None) -> tuple[float, float]:
         """By how much the worst mixture of this model is worse, and the standard error of that.
@@ -170,7 +173,9 @@ def judge(
         m = sums[1]
         losses, others, squares = sums[0] / m, sums[2] / m, sums[3] / m  # NaN where m is 0
         spread = np.maximum(squares - (losses - others) ** 2, 0.0)
-        return Comparison(losses, others, np.where(m > 1, spread / (m - 1), np.inf))
+        variances = np.where(m > 1, spread / (m - 1), np.inf)
+    nonsense = bool(replies.rejected) and not replies.answers
+    return Comparison(losses, others, variances, nonsense)
 
 
 def look_at_columns(

@@ -320,14 +320,22 @@ class Members:
 
     # -- who may stay --------------------------------------------------------------------------
 
-    def note(self, answered: Iterable[str], failed: Mapping[str, int], max_failures: int) -> None:
-        """Count the failures of a round; who failed max_failures times in a row is left out."""
+    def note(
+        self, answered: Iterable[str], failed: Mapping[str, int], max_failures: int
+    ) -> list[str]:
+        """Count the failures of a round; who failed max_failures times in a row is left out.
+
+        The keys of those that were left out now.
+        """
+        out = []
         for key in answered:
             self.failures.pop(key, None)
         for key, times in sorted(failed.items()):
             self.failures[key] = self.failures.get(key, 0) + times
             if self.failures[key] >= max_failures:
                 self.exclude(key, f"it failed {self.failures[key]} times in a row")
+                out.append(key)
+        return out
 
     def exclude(self, key: str, why: str) -> None:
         """Leave a client out for good; another node with the same key may take its place."""

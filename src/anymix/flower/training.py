@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from flwr.app import RecordDict
@@ -22,7 +22,7 @@ from anymix.flower.wire import TRAIN, with_vector
 
 Array = NDArray[np.float64]
 
-__all__ = ["TrainingRound", "too_long_a_step"]
+__all__ = ["TrainingRound"]
 
 log = logging.getLogger("anymix.flower")
 
@@ -155,14 +155,17 @@ class TrainingRound:
             log.warning("round %d: the clients %s have left", self.number, self.left)
         return again
 
-    def go_on_without(self, patience: Patience, excluded: Mapping[str, str]) -> None:
+    def go_on_without(
+        self, patience: Patience, left_out: Sequence[str], excluded: Mapping[str, str]
+    ) -> None:
         """Whether a round without enough answers is skipped, or the end: MissingClientsError.
 
-        The others can go on, in the next round, without who has just been left out.
+        The others can go on, in the next round, without who has just been left out; so can another
+        node with the key of one of these, which is then not among the excluded.
         """
         replies = self.replies
         others = [key for key in replies.questions if key not in excluded]
-        others_can_go_on = bool(others) and (bool(self.left) or len(others) < len(self._rows))
+        others_can_go_on = bool(others) and bool(self.left or left_out)
         if patience.on_missing == "skip" or (patience.on_missing == "wait" and others_can_go_on):
             return
         raise MissingClientsError(
@@ -172,9 +175,13 @@ class TrainingRound:
         )
 
     def check_not_blown_up(self, w: Array) -> None:
-        """When all send nonsense, it is the model's fault and not the clients'."""
+        """When all send nonsense, it is the model's fault and not the clients'.
+
+        Of a single client only after a step: before, it is the client's.
+        """
         replies = self.replies
-        if len(replies.rejected) > 1 and not replies.answers:
+        alone = len(self.roster.members) == 1 and bool(w.any())
+        if len(replies.rejected) > (0 if alone else 1) and not replies.answers:
             raise InputError(
                 "step_w",
                 f"may be too long: in round {self.number} all replies are nonsense "
@@ -244,13 +251,3 @@ def _check(counts: Array, B: Array, linear: bool) -> Callable[[Answer], str | No
         return None
 
     return check
-
-
-def too_long_a_step(found: str) -> InputError:
-    """What to do about a model that has run away."""
-    return InputError(
-        "step_w",
-        found,
-        "make step_w shorter (a tenth of it, say), or give limits=Limits(loss=..., update=...) if "
-        "a client may send anything",
-    )

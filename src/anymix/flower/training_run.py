@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from anymix.flower.checkpoint import Checkpoint, Saved
 from anymix.flower.coordinates import Coordinates
+from anymix.flower.divergence import check_growth, too_long_a_step
 from anymix.flower.judging import Best, Comparison, judge, look_at_columns, worst_of
 from anymix.flower.local_training import own_settings
 from anymix.flower.members import Members, MissingClientsError
@@ -24,7 +25,7 @@ from anymix.flower.roster import Roster
 from anymix.flower.run_settings import RunSettings
 from anymix.flower.sampling import entry_weights
 from anymix.flower.secure_grid import cost, left_out
-from anymix.flower.training import TrainingRound, too_long_a_step
+from anymix.flower.training import TrainingRound
 from anymix.flower.wire import Settings, pack_record
 from anymix.mixtures import Adversary, MixtureSet, Penalty
 from anymix.mixtures.penalties import penalty_on_mixtures
@@ -39,8 +40,6 @@ Array = NDArray[np.float64]
 __all__ = ["TrainingRun"]
 
 log = logging.getLogger("anymix.flower")
-
-DIVERGED = 1e3  # a loss so many times that of the start is no accident of a batch
 
 
 class TrainingRun:
@@ -72,7 +71,7 @@ class TrainingRun:
             grid, strategy.domains, strategy.limits, patience.introduction, self.held
         )
         self.history, self.number, self.best = History(), 0, Best()
-        self._rule = Untuned()
+        self._rule, self._asked = Untuned(), set[str]()  # whom the last round has asked
         self.train_config: Settings = {}
         self.evaluate_config: Settings = {}
         self._file = None if strategy.checkpoint is None else Checkpoint(strategy.checkpoint)
@@ -170,6 +169,7 @@ class TrainingRun:
         a, b = self._row_weights(roster, number)
         content = pack_record(arrays, settings)
         self.now = TrainingRound(number, roster, a, b, content, len(w), started)
+        self._asked = set(self.now.replies.questions)
 
     def _who_is_there(self, number: int) -> Roster:
         """The clients of this round, when those that have left are back; or MissingClientsError.
@@ -211,16 +211,17 @@ class TrainingRun:
     def advance(self) -> None:
         """Add the answers up and step; no step where answers are missing."""
         strategy, now, players, before = self.strategy, self.now, self.players, self.w
-        self._note_failures()
+        left_out = self._note_failures()
         now.check_not_blown_up(players.w)
         given = now.contributions(strategy.limits, strategy.local_steps)
         sums = strategy.aggregation.add_up(given, now.A, now.B, players.t + 1)
         mixture, losses, worst = players.adversary.mixture, np.full(now.A.shape[1], np.nan), np.nan
         if sums is None:
-            now.go_on_without(strategy.patience, self.members.excluded)
+            now.go_on_without(strategy.patience, left_out, self.members.excluded)
         else:
             losses = np.where(now.B.sum(axis=0) > 0, sums[1], np.nan)
-            self._check_losses(losses)
+            if not self._has_noise:
+                check_growth(losses, f"in round {now.number}", now.roster, self.history)
             self._step(*sums)
             if not np.isfinite(players.w).all():
                 raise too_long_a_step(f"took w beyond all numbers in round {now.number}")
@@ -298,15 +299,18 @@ class TrainingRun:
             return adversary.mixtures, adversary.penalty if self._is_penalised else None
         return self.members.look().mixture_set(judged_by), None
 
-    def _compare(self, w: Array, timeout: float, beside: Array | None = None) -> Comparison:
+    def _compare(
+        self, w: Array, timeout: float, beside: Array | None = None, roster: Roster | None = None
+    ) -> Comparison:
         settings = {**self.held, **self.evaluate_config, "held": self.strategy.hold_out > 0}
-        model = self.arrays.record(w)
-        return judge(self.grid, self.members.look(), model, settings, timeout, beside)
+        roster = self.members.look() if roster is None else roster
+        return judge(self.grid, roster, self.arrays.record(w), settings, timeout, beside)
 
     def _choose(self, timeout: float) -> tuple[Array, str]:
         """The model to return, and what it is."""
         models = {"last": self.w, "average": self._to_w(self.players.w_average)}
         if self.strategy.output != "best":
+            self._check_result(models[self.strategy.output], timeout)
             return models[self.strategy.output], self.strategy.output
         if not self.strategy.aggregation.exact:  # losses without noise would give away what it hid
             return models["average"], "average"
@@ -334,32 +338,40 @@ class TrainingRun:
             return models["average"], "average"
         return best.kept, "last" if best.kept_round == self.number else "best"
 
-    def _note_failures(self) -> None:
-        replies = self.now.replies
+    def _note_failures(self) -> list[str]:
+        """Leave out who sent nonsense, or failed too often; their keys.
+
+        Silence is a failure only where rounds are skipped: who is late where others are enough has
+        not failed, and who is waited for is never dropped for it.
+        """
+        replies, patience = self.now.replies, self.strategy.patience
         for key, why in replies.rejected.items():
             self.members.exclude(key, why)
-        silent = () if self.now.has_enough else replies.missing  # who is only late has not failed
-        failed = dict.fromkeys(silent, 1) | {k: replies.errors[k] for k in replies.failed}
-        self.members.note(replies.answers, failed, self.strategy.patience.max_failures)
+        counts = patience.on_missing == "skip" and not self.now.has_enough
+        failed = dict.fromkeys(replies.missing if counts else (), 1)
+        failed |= {key: replies.errors[key] for key in replies.failed}
+        tired = self.members.note(replies.answers, failed, patience.max_failures)
+        return [*replies.rejected, *tired]
 
-    def _check_losses(self, losses: Array) -> None:
-        """A run whose losses have grown a thousandfold has diverged, and ends here.
+    @property
+    def _has_noise(self) -> bool:
+        """Whether losses have noise, and cannot tell: the first may be cut off at 0."""
+        return self.strategy.aggregation.spent(1) is not None
 
-        Losses with noise do not tell: the first may be cut off at 0.
+    def _check_result(self, w: Array, timeout: float) -> None:
+        """The last step may be the one that is too long: those asked last tell how w does.
+
+        Where clients may say anything, or their losses are not to be seen, nobody is asked.
         """
-        if self.strategy.aggregation.spent(1) is not None:
+        strategy = self.strategy
+        if not strategy.aggregation.exact or strategy.limits.loss is not None or not self.history:
             return
-        seen = losses[np.isfinite(losses)]
-        first = next((r for r in self.history if not r["skipped"]), None)
-        if first is None or not seen.size:
-            return
-        start = np.nanmax(np.abs(first["domain_losses"]), initial=1e-6)
-        if seen.max() > DIVERGED * start:
-            name = self.now.roster.domains[int(np.nanargmax(losses))]
-            raise too_long_a_step(
-                f"makes the run diverge: the loss of domain {name!r} is {seen.max():.3g} in round "
-                f"{self.now.number}, and was {start:.3g} at the start"
-            )
+        here = self.members.look()
+        asked = [m for m in here.members if not self._asked or m.key in self._asked]
+        found = self._compare(w, timeout, roster=Roster.of(asked, here.domains))
+        if found.is_nonsense:
+            raise too_long_a_step("makes the run diverge: the result has no losses that are finite")
+        check_growth(found.losses, "at the result", here, self.history)
 
     # -- its end -------------------------------------------------------------------------------
 
