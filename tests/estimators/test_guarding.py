@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from clark import expected_worst
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -14,7 +16,8 @@ from scipy import sparse, stats
 
 import anymix as ax
 from anymix.errors import InputError
-from anymix.estimators.guarding import HeldOut, mean_error
+from anymix.estimators.guarding import HeldOut
+from anymix.estimators.mean_errors import mean_error
 from anymix.mixtures import MixtureSet
 
 Array = NDArray[np.float64]
@@ -146,6 +149,85 @@ def test_values_are_those_of_brute_force(seed: int) -> None:
         assert found.pooled[c] == pytest.approx(losses[c].mean())
 
 
+# -- what is to be expected of the worst mixture -------------------------------------------------
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 10**6), st.floats(-100, 100))
+def test_what_is_expected_of_two_domains_is_known_in_closed_form(seed: int, power: float) -> None:
+    """Within 4.5 standard errors of 1000 draws, whatever the unit of the losses."""
+    rng = np.random.default_rng(seed)
+    domains = np.append(np.arange(2).repeat(3), rng.integers(0, 2, 30))
+    losses = rng.exponential(size=(3, 36)) * 10.0**power
+    found = held_out(losses, domains)
+    spread = max(found.error(c, e) for c in range(3) for e in np.eye(2))
+    V = expected_worst(losses, domains)
+    np.testing.assert_allclose(found.expected, V, rtol=1e-12, atol=4.5 * spread / math.sqrt(1000))
+
+
+@pytest.mark.parametrize("kind", ["simplex", "box", "hull", "chi2", "prior"])
+def test_what_is_expected_is_the_mean_over_rows_drawn_anew(kind: str) -> None:
+    """Against the bootstrap, for sets with corners and without, and with a prior."""
+    rng = np.random.default_rng(1)
+    sizes = np.array([150, 80, 60])
+    domains = np.repeat(np.arange(3), sizes)
+    losses = rng.exponential(size=(2, 290)) + np.array([[0.0], [0.1]]) * (domains == 2)
+    sets: dict[str, MixtureSet] = {
+        "box": ax.Box([0.1, 0.2, 0.0], [0.6, 0.7, 0.5]),
+        "hull": ax.Hull([[0.8, 0.1, 0.1], [0.1, 0.2, 0.7], [0.1, 0.8, 0.1]]),
+        "chi2": ax.Chi2Ball(sizes, 1.5),
+    }
+    found = held_out(losses, domains, sets.get(kind))
+    if kind == "prior":
+        found = replace(found, prior=ax.DirichletPrior([2.0, 2.0, 2.0]))
+    count = 400
+    drawn = [
+        [row[rng.choice(np.flatnonzero(domains == k), m)].mean() for k, m in enumerate(sizes)]
+        for row in losses
+        for _ in range(count)
+    ]
+    values = found._values_of(np.array(drawn)).reshape(2, count)
+    error = values.std(axis=1) / math.sqrt(count) + values.std(axis=1) / math.sqrt(200)
+    assert np.all(np.abs(found.expected - values.mean(axis=1)) < 4.5 * error)
+    assert np.all(found.expected > found.value)  # the largest of what errs is larger
+
+
+def test_without_noise_what_is_expected_is_what_was_seen() -> None:
+    found = held_out([[1.0] * 4 + [2.0] * 4, [1.5] * 8], np.repeat(["a", "b"], 4))
+    np.testing.assert_allclose(found.expected, found.value, rtol=1e-12)
+
+
+def test_models_err_together_as_their_differences_say() -> None:
+    """R_k R_kᵀ holds the squares of the standard errors of losses, and of their differences."""
+    rng = np.random.default_rng(0)
+    members = (rng.random((2, 30)) < 0.6) * rng.uniform(0.5, 2, 30)
+    found = HeldOut(
+        rng.exponential(size=(3, 30)), shares(members), ax.Simplex(2), np.zeros(2), np.full(2, 0.5)
+    )
+    for k, R in enumerate(found.deviations):
+        covariance = R @ R.T
+        np.testing.assert_allclose(R, R.T, atol=1e-12)
+        for c in range(3):
+            assert covariance[c, c] == pytest.approx(found.error(c, np.eye(2)[k]) ** 2)
+            of_difference = covariance[c, c] + covariance[0, 0] - 2 * covariance[c, 0]
+            expected = found.error(c, np.eye(2)[k], 0) ** 2
+            assert of_difference == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("other", "chosen"), [(0.9, 1), (1.98, 0)])
+def test_a_domain_that_is_nearly_the_worst_is_not_burdened(other: float, chosen: int) -> None:
+    """The robust model surely lightens b by 0.05 and burdens a by 0.07: who is worst matters."""
+    noise = np.tile([-1.0, 1.0], 50)
+    ordinary = np.concatenate([other + noise, 2.0 + noise])
+    robust = ordinary + np.repeat([0.07, -0.05], 100) + 1e-3 * np.tile(noise, 2)
+    found = held_out([ordinary, robust], np.repeat(["a", "b"], 100))
+    gain, error = found.gain(1)
+    assert gain > 10 * error
+    assert found.choose() == chosen
+    change, _ = found.change(1)
+    assert (change < 0) == (chosen == 1)
+
+
 # -- the choice ----------------------------------------------------------------------------------
 
 
@@ -261,7 +343,9 @@ def test_the_choice_is_that_of_its_definition(seed: int) -> None:
     losses = common + rng.normal(size=(5, 1)) * 0.2 + rng.normal(size=(5, 40)) * 0.3
     found = held_out(losses, domains)
     by_domain = np.array([[row[domains == k].mean() for k in range(2)] for row in losses])
-    V = by_domain.max(axis=1)
+    V = expected_worst(losses, domains)
+    np.testing.assert_allclose(found.expected, V, atol=0.02)
+    V = found.expected  # a mean of draws, so the limits below would not be the same to the digit
     best = int(np.argmin(V))
     assert found.choose("min") == best
     good, near = [], []
@@ -273,7 +357,8 @@ def test_the_choice_is_that_of_its_definition(seed: int) -> None:
         if c != best:  # few large differences tell as much as ν equal ones
             nu = np.sum(apart**2) ** 2 / np.sum(apart**4)
             error *= stats.t(nu - 1).ppf(stats.norm.cdf(1))
-        good.append(V[c] - V[best] <= max(error, 0.2 * (V[0] - V[best]), 0.01 * abs(V[0])))
+        small = 0.01 * abs(by_domain[0].max())
+        good.append(V[c] - V[best] <= max(error, 0.2 * (V[0] - V[best]), small))
         of_best = losses[best, domains == int(np.argmax(by_domain[best]))]
         near.append(V[c] <= V[best] + of_best.std(ddof=1) / math.sqrt(len(of_best)))
     for rule, fine in (("guard", good), ("1se", near)):

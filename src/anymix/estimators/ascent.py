@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from anymix.estimators.cross_fitting import CrossFit, OutOfFold
-from anymix.estimators.guarding import mean_error
+from anymix.estimators.mean_errors import mean_error
 from anymix.mixtures import MixtureSet
 
 Array = NDArray[np.float64]

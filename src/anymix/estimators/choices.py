@@ -198,7 +198,7 @@ def _fit(problem: LinearDomains, found: Found, place: int, settings: Settings) -
 def front_places(found: Found, index: int) -> list[int]:
     """For each t the place of its best candidate, but of the one chosen where it has that t."""
     places: dict[float, int] = {}
-    value = found.held_out.value
+    value = found.held_out.expected
     for i, (t, *_) in enumerate(found.candidates):
         if t not in places or value[i] < value[places[t]]:
             places[t] = i

@@ -1,6 +1,10 @@
 """Which of C models is best for the worst mixture on rows none of them has seen, and how surely.
 
-    V_c = max_{λ∈Λ} Σ_k λ_k (L̂_ck − b_k),     L̂_ck the mean loss of model c on domain k's rows
+    V_c = E max_{λ∈Λ} Σ_k λ_k (L_ck − b_k),     L_ck ~ N(L̂_ck, its standard error)
+
+L̂_ck is the mean loss of model c on domain k's rows, and E looks at the rows as they might have
+been: which domain is worst is known only as surely as the means are. A model that lightens the
+domain that happens to be worst, and burdens one that is hardly better, gains nothing.
 
 The least V_c is a lucky one as well as a good one. The guard therefore takes the tamest model that
 the rows cannot tell from it. With b the model of least V, that holds for model c if
@@ -30,21 +34,22 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import ndtr, stdtrit
 
 from anymix.auditing.words import FEWEST_ROWS
 from anymix.errors import InputError
+from anymix.estimators.mean_errors import Errors, in_doubt, products_apart, symmetric_roots
 from anymix.mixtures import MixtureSet, NoPenalty, Penalty
 
 Array = NDArray[np.float64]
 
-__all__ = ["RULES", "HeldOut", "Judged", "NothingGained", "in_doubt", "mean_error"]
+__all__ = ["RULES", "HeldOut", "Judged", "NothingGained"]
 
 RULES = ("guard", "min", "1se")
 """How a model is chosen by rows held out, by name."""
 WORTH = 0.01  # a change of the ordinary model's worst loss that is worth a change of the model
-BELOW_ONE = float(ndtr(1.0))  # how often a normal error is at most one standard error
 LAST_FIFTH = 0.2  # of the gain, which may be left for the sake of the others
+DRAWS, FEW_DRAWS = 1000, 200  # of the means; few where each worst mixture is a program of its own
+MOST_AT_ONCE = 2e6  # numbers
 
 
 class NothingGained(UserWarning):
@@ -119,26 +124,62 @@ class Judged(ABC):
             See `in_doubt`.
         """
 
+    @property
+    @abstractmethod
+    def deviations(self) -> Array:
+        """R, (p, C, C), with R_k R_kᵀ the covariance of the C models' means on domain k."""
+
     @cached_property
     def worst(self) -> Array:
         """A worst mixture of each model, (C, p)."""
-        penalty = NoPenalty() if self.prior is None else self.prior
-        losses = self.domain_losses - self.offsets
-        return np.array([penalty.best_response(self.mixtures, L) for L in losses])
+        return self._worst_of(self.domain_losses - self.offsets)
 
     @cached_property
     def value(self) -> Array:
-        """V, (C,)."""
-        value = np.einsum("cp,cp->c", self.worst, self.domain_losses - self.offsets)
-        return np.asarray(value - self._price)
+        """max_λ Σ_k λ_k (L̂_ck − b_k), (C,): of these very rows."""
+        return self._values_of(self.domain_losses - self.offsets)
 
     @cached_property
-    def _price(self) -> Array:
-        """What a prior takes off for far-fetched mixtures, (C,)."""
+    def expected(self) -> Array:
+        """V, (C,): the mean of that over rows as they might have been.
+
+        Normal draws of all means, each with its opposite; the same for every model, and in every
+        call. Rows of several domains count in each as if they were others.
+        """
+        regret, R = self.domain_losses - self.offsets, self.deviations
+        (C, p), rng = regret.shape, np.random.default_rng(0)
+        known = self.prior is None and (self.mixtures.is_simplex or self._corners is not None)
+        left, total = (DRAWS if known else FEW_DRAWS) // 2, np.zeros(C)
+        n = 2 * left
+        while left > 0:
+            some = min(left, max(1, int(MOST_AT_ONCE / regret.size)))
+            drawn = rng.standard_normal((p, some, C)) @ R  # (p, some, C)
+            for apart in (drawn, -drawn):
+                losses = np.moveaxis(apart, 0, 2) + regret  # (some, C, p)
+                total += self._values_of(losses.reshape(-1, p)).reshape(-1, C).sum(axis=0)
+            left -= some
+        return total / n
+
+    def _values_of(self, losses: Array) -> Array:
+        """max_λ Σ_k λ_k L_k, less what a prior takes off for far-fetched mixtures, for each L."""
+        if self.prior is None and self.mixtures.is_simplex:
+            return np.asarray(losses.max(axis=1))
+        if self.prior is None and self._corners is not None:
+            return np.asarray((losses @ self._corners.T).max(axis=1))
+        mixtures = self._worst_of(losses)
+        found = np.einsum("cp,cp->c", mixtures, losses)
         if self.prior is None:
-            return np.zeros(len(self.domain_losses))
+            return np.asarray(found)
         least = self.prior.value(self.prior.best_response(self.mixtures, 0 * self.reference))
-        return np.array([self.prior.value(lam) - least for lam in self.worst])
+        return np.asarray(found - [self.prior.value(lam) - least for lam in mixtures])
+
+    def _worst_of(self, losses: Array) -> Array:
+        penalty = NoPenalty() if self.prior is None else self.prior
+        return np.array([penalty.best_response(self.mixtures, L) for L in losses])
+
+    @cached_property
+    def _corners(self) -> Array | None:
+        return self.mixtures.corners
 
     @cached_property
     def pooled(self) -> Array:
@@ -150,6 +191,10 @@ class Judged(ABC):
         lam = self.worst[other] if mixture is None else mixture
         difference = self.domain_losses[other] - self.domain_losses[c]
         return float(lam @ difference), self.error(c, lam, other)
+
+    def change(self, c: int) -> tuple[float, float]:
+        """V_c − V_0, and the paired standard error by which the guard judges it."""
+        return float(self.expected[c] - self.expected[0]), self.error(c, self.worst[0], 0)
 
     def choose(self, rule: str = "guard") -> int:
         """The place of the model to take.
@@ -168,11 +213,11 @@ class Judged(ABC):
         if rule not in RULES:
             raise InputError("rule", f"is {rule!r}", "give 'guard', 'min' or '1se'")
         if rule == "min":
-            return int(np.argmin(self.value))
-        fit = np.where(self._is_constant, np.inf, self.value)
+            return int(np.argmin(self.expected))
+        fit = np.where(self._is_constant, np.inf, self.expected)
         best = self.best
         if rule == "1se":
-            limit = self.value[best] + self.error(best, self.worst[best])
+            limit = self.expected[best] + self.error(best, self.worst[best])
             return self._tamest(fit <= limit)
         if self._is_known_by_few():
             return 0
@@ -182,7 +227,7 @@ class Judged(ABC):
     @property
     def best(self) -> int:
         """The place of the model of least V, of those that are more than a constant guess."""
-        return int(np.argmin(np.where(self._is_constant, np.inf, self.value)))
+        return int(np.argmin(np.where(self._is_constant, np.inf, self.expected)))
 
     @cached_property
     def _is_constant(self) -> NDArray[np.bool_]:
@@ -201,8 +246,8 @@ class Judged(ABC):
 
     def _is_as_good(self, c: int, best: int) -> bool:
         """Whether rows cannot tell it from the best, or the difference is not worth its price."""
-        loss = float(self.value[c] - self.value[best])
-        last_fifth = LAST_FIFTH * float(self.value[0] - self.value[best])
+        loss = float(self.expected[c] - self.expected[best])
+        last_fifth = LAST_FIFTH * float(self.expected[0] - self.expected[best])
         small = max(WORTH * abs(float(self.value[0])), self.resolution)
         return loss <= max(self.doubt(c, best, self.worst[c]), last_fifth, small)
 
@@ -281,8 +326,16 @@ class HeldOut(Judged):
         return np.asarray(self.average.multiply(self.average).sum(axis=1)).ravel()
 
     @cached_property
-    def _errors(self) -> _Errors:
-        return _Errors(self.average)
+    def deviations(self) -> Array:
+        """As `Judged` says, from the rows themselves."""
+        unit = max(float(np.max(np.abs(self.losses))), 1e-300)  # squares of huge losses overflow
+        means = self.domain_losses / unit
+        squares = products_apart(self.losses / unit, self.average, means)
+        return unit * symmetric_roots(squares, self.squares)
+
+    @cached_property
+    def _errors(self) -> Errors:
+        return Errors(self.average)
 
     def error(self, c: int, mixture: Array, other: int | None = None) -> float:
         """As `Judged` says, from the rows themselves."""
@@ -294,83 +347,3 @@ class HeldOut(Judged):
         parts = self._errors.parts(self.losses[c] - self.losses[other], mixture)
         square = parts @ parts
         return in_doubt(float(square), float(np.sum(parts**4))) if square < np.inf else np.inf
-
-
-def mean_error(values: Array, average: sparse.csc_array, mixture: Array) -> float:
-    """The standard error of Σ_k λ_k Σ_i a_ki v_i for independent rows i.
-
-    se² = Σ_i (Σ_k λ_k a_ki (v_i − v̄_k)/√(1 − Σ_j a_kj²))²: of m equal shares, the usual
-    Σ (v_i − v̄)²/(m(m − 1)).
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        v, a number for each row.
-    average : sparse array of shape (p, n)
-        The shares a_ki.
-    mixture : ndarray of shape (p,)
-        λ.
-
-    Returns
-    -------
-    float
-        Infinite if λ rests on a domain of a single row.
-
-    Examples
-    --------
-    >>> average = sparse.csc_array(np.full((1, 4), 0.25))
-    >>> mean_error(np.array([1.0, 2.0, 3.0, 4.0]), average, np.ones(1))  # √(5/3)/2
-    0.645...
-    """
-    return _Errors(average).of(values, mixture)
-
-
-def in_doubt(square: float, fourth: float) -> float:
-    """se times the quantile of Student's distribution that is 1 for very many rows.
-
-    The parts of se² = Σ_i e_i² tell as much of it as ν = (Σ e_i²)²/Σ e_i⁴ equal ones, so the
-    distribution has ν − 1 degrees of freedom. On the word of a single row nothing is sure.
-
-    Parameters
-    ----------
-    square : float
-        Σ_i e_i².
-    fourth : float
-        Σ_i e_i⁴.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> in_doubt(1.0, 1.0), round(in_doubt(4.0, 8.0), 2), round(in_doubt(4.0, 4e-6), 2)
-    (inf, 3.67, 2.0)
-    """
-    error = float(np.sqrt(square))
-    if not 0 < fourth < np.inf:  # no error, or numbers too small or large for a fourth power
-        return error
-    freedom = square * square / fourth - 1
-    return error * float(stdtrit(freedom, BELOW_ONE)) if freedom > 0.01 else np.inf
-
-
-class _Errors:
-    """The standard errors of many means over the same rows, as `mean_error` defines them."""
-
-    def __init__(self, average: sparse.csc_array) -> None:
-        self.rows = sparse.csr_array(average)  # (p, n)
-        self.transposed = self.rows.T
-        squares = np.asarray(self.rows.multiply(self.rows).sum(axis=1)).ravel()
-        self.rest = 1 - squares  # 1 − Σ_j a_kj²
-
-    def of(self, values: Array, mixture: Array) -> float:
-        """se of Σ_k λ_k Σ_i a_ki v_i."""
-        return float(np.linalg.norm(self.parts(values, mixture)))
-
-    def parts(self, values: Array, mixture: Array) -> Array:
-        """e_i, what each row adds to the error, (n,)."""
-        if np.any((mixture > 0) & (self.rest <= 1e-12)):
-            return np.full(len(values), np.inf)
-        scale = np.where(mixture > 0, mixture / np.sqrt(np.maximum(self.rest, 1e-12)), 0.0)
-        means = self.rows @ values
-        return np.asarray(values * (self.transposed @ scale) - self.transposed @ (scale * means))

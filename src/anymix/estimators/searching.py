@@ -169,7 +169,7 @@ class Found:
     @property
     def best_robust(self) -> int:
         """The place of the best robust candidate; 0, the ordinary model, if there is none."""
-        robust = self.held_out.value[1:]
+        robust = self.held_out.expected[1:]
         return 1 + int(np.argmin(robust)) if robust.size else 0
 
     @property
@@ -182,10 +182,11 @@ class Found:
         )
         if self.best_robust == 0:
             return sentence
-        gain, error = held.gain(self.best_robust)
+        change, error = held.change(self.best_robust)
         return (
-            f"{sentence} (its worst loss on rows held out is {held.value[0]:.4g}; there the best "
-            f"robust model changes it by {-gain:+.2g}, with a standard error of {error:.2g})"
+            f"{sentence} (its worst loss on rows held out is {held.value[0]:.4g}; the best robust "
+            f"model changes what is to be expected of it by {change:+.2g}, with a standard error "
+            f"of {error:.2g})"
         )
 
 

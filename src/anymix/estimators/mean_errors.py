@@ -1,0 +1,157 @@
+"""How surely means over rows are known: their standard errors, alone and together.
+
+A domain's mean Σ_i a_ki v_i over independent rows i, with shares a_ki ≥ 0 that sum to 1, has
+
+    se² = Σ_i a_ki² (v_i − v̄_k)²/(1 − Σ_j a_kj²),     of m equal shares Σ (v_i − v̄)²/(m(m − 1))
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import ndtr, stdtrit
+
+Array = NDArray[np.float64]
+
+__all__ = ["Errors", "in_doubt", "mean_error", "products_apart", "symmetric_roots"]
+
+BELOW_ONE = float(ndtr(1.0))  # how often a normal error is at most one standard error
+
+
+def mean_error(values: Array, average: sparse.csc_array, mixture: Array) -> float:
+    """The standard error of Σ_k λ_k Σ_i a_ki v_i for independent rows i.
+
+    se² = Σ_i (Σ_k λ_k a_ki (v_i − v̄_k)/√(1 − Σ_j a_kj²))²: of m equal shares, the usual
+    Σ (v_i − v̄)²/(m(m − 1)).
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        v, a number for each row.
+    average : sparse array of shape (p, n)
+        The shares a_ki.
+    mixture : ndarray of shape (p,)
+        λ.
+
+    Returns
+    -------
+    float
+        Infinite if λ rests on a domain of a single row.
+
+    Examples
+    --------
+    >>> average = sparse.csc_array(np.full((1, 4), 0.25))
+    >>> mean_error(np.array([1.0, 2.0, 3.0, 4.0]), average, np.ones(1))  # √(5/3)/2
+    0.645...
+    """
+    return Errors(average).of(values, mixture)
+
+
+def products_apart(values: Array, shares: sparse.csc_array, means: Array) -> Array:
+    """Σ_i a_ki² (v_ci − v̄_ck)(v_di − v̄_dk), (C, C, p): how models err together on a domain.
+
+    Parameters
+    ----------
+    values : ndarray of shape (C, n)
+        v.
+    shares : sparse array of shape (p, n)
+        a.
+    means : ndarray of shape (C, p)
+        v̄.
+
+    Returns
+    -------
+    ndarray of shape (C, C, p)
+
+    Examples
+    --------
+    >>> shares = sparse.csc_array(np.full((1, 2), 0.5))
+    >>> products_apart(np.array([[1.0, 3.0], [5.0, 1.0]]), shares, np.array([[2.0], [3.0]]))[..., 0]
+    array([[ 0.5, -1. ],
+           [-1. ,  2. ]])
+    """
+    rows = sparse.csr_array(shares)
+    found = np.zeros((len(values), *means.shape))
+    for k in range(means.shape[1]):
+        own = slice(rows.indptr[k], rows.indptr[k + 1])
+        e = rows.data[own] * (values[:, rows.indices[own]] - means[:, [k]])
+        found[:, :, k] = e @ e.T
+    return found
+
+
+def symmetric_roots(products: Array, squares: Array) -> Array:
+    """R, (p, C, C), with R_k R_kᵀ the sums of `products_apart` as covariances of means.
+
+    Parameters
+    ----------
+    products : ndarray of shape (C, C, p)
+        Σ_i a_ki² (v_ci − v̄_ck)(v_di − v̄_dk).
+    squares : ndarray of shape (p,)
+        Σ_i a_ki²; sums are divided by 1 less that. Of a single row nothing is known: R is 0.
+
+    Returns
+    -------
+    ndarray of shape (p, C, C)
+
+    Examples
+    --------
+    >>> symmetric_roots(np.array([[[0.5, 4.0]]]), np.array([0.5, 1.0])).ravel()
+    array([1., 0.])
+    """
+    rest = 1 - squares
+    known = np.where(rest > 1e-12, 1 / np.maximum(rest, 1e-12), 0.0)
+    values, vectors = np.linalg.eigh(np.moveaxis(products * known, 2, 0))
+    lengths = np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    return np.asarray((vectors * lengths) @ np.moveaxis(vectors, 1, 2))
+
+
+def in_doubt(square: float, fourth: float) -> float:
+    """se times the quantile of Student's distribution that is 1 for very many rows.
+
+    The parts of se² = Σ_i e_i² tell as much of it as ν = (Σ e_i²)²/Σ e_i⁴ equal ones, so the
+    distribution has ν − 1 degrees of freedom. On the word of a single row nothing is sure.
+
+    Parameters
+    ----------
+    square : float
+        Σ_i e_i².
+    fourth : float
+        Σ_i e_i⁴.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> in_doubt(1.0, 1.0), round(in_doubt(4.0, 8.0), 2), round(in_doubt(4.0, 4e-6), 2)
+    (inf, 3.67, 2.0)
+    """
+    error = float(np.sqrt(square))
+    if not 0 < fourth < np.inf:  # no error, or numbers too small or large for a fourth power
+        return error
+    freedom = square * square / fourth - 1
+    return error * float(stdtrit(freedom, BELOW_ONE)) if freedom > 0.01 else np.inf
+
+
+class Errors:
+    """The standard errors of many means over the same rows, as `mean_error` defines them."""
+
+    def __init__(self, average: sparse.csc_array) -> None:
+        self.rows = sparse.csr_array(average)  # (p, n)
+        self.transposed = self.rows.T
+        squares = np.asarray(self.rows.multiply(self.rows).sum(axis=1)).ravel()
+        self.rest = 1 - squares  # 1 − Σ_j a_kj²
+
+    def of(self, values: Array, mixture: Array) -> float:
+        """se of Σ_k λ_k Σ_i a_ki v_i."""
+        return float(np.linalg.norm(self.parts(values, mixture)))
+
+    def parts(self, values: Array, mixture: Array) -> Array:
+        """e_i, what each row adds to the error, (n,)."""
+        if np.any((mixture > 0) & (self.rest <= 1e-12)):
+            return np.full(len(values), np.inf)
+        scale = np.where(mixture > 0, mixture / np.sqrt(np.maximum(self.rest, 1e-12)), 0.0)
+        means = self.rows @ values
+        return np.asarray(values * (self.transposed @ scale) - self.transposed @ (scale * means))
