@@ -3,6 +3,7 @@
     python benchmarks/usefulness.py                                  # all tables: some hours
     python benchmarks/usefulness.py --tables compas-race titanic-class --splits 20 --jobs 2
     python benchmarks/usefulness.py --methods ordinary balanced "anymix" --markdown page.md
+    python benchmarks/usefulness.py --further --methods ordinary balanced "anymix"   # 67 others
 
 Each table (`judging/tables.py`) is split at random into training and test rows, 10 times or as
 often as `--splits` says. Each method (`judging/methods.py`) learns from the training rows and is
@@ -46,6 +47,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from judging.further import FURTHER
 from judging.methods import METHODS, ORDINARY, log_loss, squared_error
 from judging.tables import TABLES, load, split
 from numpy.typing import NDArray
@@ -58,6 +60,7 @@ Record = dict[str, Any]
 Task = tuple[str, int, str]  # table, split, method
 
 NOT_INSTALLED = "not installed"
+OURS = "anymix"
 ALL_METHODS = tuple(METHODS["classification"])
 
 
@@ -330,8 +333,26 @@ def summary_rows(tables: dict[str, dict[str, list[Record]]], methods: Sequence[s
     return rows
 
 
-def page(records: dict[Task, Record], methods: Sequence[str]) -> str:
-    """The summary for each kind of table, then a table for each data set."""
+BRIEF_HEAD = ("table", "domains", "ordinary, worst", OURS, "change of the pooled loss")
+
+
+def brief_rows(tables: dict[str, dict[str, list[Record]]]) -> Rows:
+    """A line for each data set: our worst loss against the ordinary model's, and the price."""
+    rows: Rows = [BRIEF_HEAD]
+    for table, of in tables.items():
+        if any("error" in r for m in (OURS, ORDINARY) for r in of[m]):
+            rows.append((table, *["failed"] * (len(BRIEF_HEAD) - 1)))
+            continue
+        j, o = judged(of[OURS]), judged(of[ORDINARY])
+        change = difference(j.losses[:, j.worst], o.losses[:, o.worst])
+        price = f"{100 * (j.pooled.mean() / o.pooled.mean() - 1):+.1f} %"
+        worst = f"{o.losses[:, o.worst].mean():.4f}"
+        rows.append((table, str(o.losses.shape[1]), worst, str(change), price))
+    return rows
+
+
+def page(records: dict[Task, Record], methods: Sequence[str], brief: bool = False) -> str:
+    """The summary for each kind of table, then a table for each data set, or a line."""
     by_table: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for (table, _, method), record in records.items():
         by_table[table][method].append(record)
@@ -340,6 +361,10 @@ def page(records: dict[Task, Record], methods: Sequence[str]) -> str:
         of_kind = {t: of for t, of in by_table.items() if _kind(of) == kind}
         if of_kind and ORDINARY in methods:
             parts += [f"## Summary: {kind}", markdown(summary_rows(of_kind, methods))]
+            if brief and OURS in methods:
+                parts.append(markdown(brief_rows(of_kind)))
+    if brief:
+        return "\n\n".join(parts) + "\n"
     for table, of in by_table.items():
         names, sizes, splits = _domains(of)
         about = f"{splits} splits; test rows: " + ", ".join(
@@ -376,7 +401,9 @@ def _domains(of: dict[str, list[Record]]) -> tuple[list[str], list[int], int]:
 def parser() -> argparse.ArgumentParser:
     about = (__doc__ or "").partition("\n")[0]
     p = argparse.ArgumentParser(description=about)
-    p.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), metavar="TABLE")
+    known = {**TABLES, **FURTHER}
+    p.add_argument("--tables", nargs="+", choices=known, default=list(TABLES), metavar="TABLE")
+    p.add_argument("--further", action="store_true", help="the further tables, a line for each")
     p.add_argument(
         "--methods", nargs="+", choices=ALL_METHODS, default=list(ALL_METHODS), metavar="METHOD"
     )
@@ -393,13 +420,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cache = datasets.path("adult").parent / "benchmarks" / "usefulness.jsonl"
     records = run(
         options.results or cache,
-        options.tables,
+        list(FURTHER) if options.further else options.tables,
         options.splits,
         options.methods,
         options.jobs,
         set(options.again),
     )
-    text = page(records, options.methods)
+    text = page(records, options.methods, brief=options.further)
     print(text)
     if options.markdown:
         options.markdown.write_text(text, encoding="utf-8")

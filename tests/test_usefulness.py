@@ -99,6 +99,26 @@ def test_figures_are_those_of_the_splits(
     assert set(cells(page, "Summary: regression")) == set(QUICK) - {"ordinary"}
 
 
+def test_of_further_tables_there_is_a_line_each(
+    usefulness: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the figures of the page that has a table for each."""
+    monkeypatch.setattr(usefulness, "FURTHER", {"classes": None, "numbers": None})
+    methods, file = ["ordinary", "anymix"], tmp_path / "page.md"
+    main(usefulness, tmp_path, "--markdown", str(file), methods=methods)
+    whole = file.read_text(encoding="utf-8")
+    main(usefulness, tmp_path, "--further", "--markdown", str(file), methods=methods)
+    brief = file.read_text(encoding="utf-8")
+    assert "\n## classes" not in brief
+    for table in ("classes", "numbers"):
+        row = next(line for line in brief.splitlines() if line.startswith(f"| {table}"))
+        _, p, worst, change, price = (cell.strip() for cell in row.strip("|").split("|"))
+        found = cells(whole, table)
+        assert (p, worst, change) == ("2", found["ordinary"][0], found["anymix"][2])
+        pooled = float(found["anymix"][4]) / float(found["ordinary"][4]) - 1
+        assert float(price.removesuffix(" %")) == pytest.approx(100 * pooled, abs=0.1)
+
+
 def test_a_stopped_run_goes_on(usefulness: Any, tmp_path: Path) -> None:
     file, both = tmp_path / "results.jsonl", ["constant", "ordinary"]
     first = main(usefulness, tmp_path, methods=["constant"])
@@ -241,7 +261,7 @@ def test_every_method_learns(
 
 @pytest.mark.slow
 def test_every_table_can_be_had(usefulness: Any) -> None:
-    for name in usefulness.TABLES:
+    for name in [*usefulness.TABLES, *usefulness.FURTHER]:
         rows = usefulness.split(usefulness.load(name), 0)
         sizes = np.unique(rows.domains, return_counts=True)[1]
         assert len(sizes) >= 2

@@ -165,6 +165,19 @@ def agnostic(make: Callable[[], Any], answer: Callable[..., Array]) -> Method:
     return fit
 
 
+def agnostic_01(search: Any, make: Any, answer: Callable[..., Array]) -> Method:
+    """γ of the least worst loss on the very rows of 5 folds, as version 0.1 chose it."""
+
+    def fit(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
+        with warnings.catch_warnings(action="ignore"):  # of what it did, nothing was said
+            tried = search(GAMMAS_01, **RULE_01).fit(X, y, domains=d)
+            best = 1 + int(np.argmin(tried.cv_results_["worst_test_loss"][1:]))
+            gamma = float(tried.cv_results_["param_gamma"][best])
+            return answer(make(gamma=gamma).fit(X, y, domains=d), X_test)
+
+    return fit
+
+
 # Bounded group loss, with fairlearn --------------------------------------------------------------
 
 
@@ -355,7 +368,7 @@ CLASSIFIERS: dict[str, Method] = {
     "anymix, with domain": agnostic(
         lambda: ax.AgnosticClassifierCV(domain_features="intercept"), probabilities
     ),
-    "anymix 0.1": agnostic(lambda: ax.AgnosticClassifierCV(GAMMAS_01, **RULE_01), probabilities),
+    "anymix 0.1": agnostic_01(ax.AgnosticClassifierCV, ax.AgnosticClassifier, probabilities),
     "group DRO": group_dro("classification"),
     "fairlearn": bounded_group_loss("classification"),
     "trees": boosted("classification", HistGradientBoostingClassifier, equal),
@@ -371,7 +384,7 @@ REGRESSORS: dict[str, Method] = {
     "anymix, with domain": agnostic(
         lambda: ax.AgnosticRegressorCV(domain_features="intercept"), values
     ),
-    "anymix 0.1": agnostic(lambda: ax.AgnosticRegressorCV(GAMMAS_01, **RULE_01), values),
+    "anymix 0.1": agnostic_01(ax.AgnosticRegressorCV, ax.AgnosticRegressor, values),
     "group DRO": group_dro("regression"),
     "fairlearn": bounded_group_loss("regression"),
     "trees": boosted("regression", HistGradientBoostingRegressor, equal),

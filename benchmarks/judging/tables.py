@@ -393,18 +393,20 @@ TABLES: dict[str, tuple[str, Callable[[], Rows]]] = {
 
 @lru_cache(maxsize=1)
 def load(name: str) -> Table:
-    """The table of that name in TABLES; the last one is kept in memory.
+    """The table of that name in TABLES or FURTHER; the last one is kept in memory.
 
     Parameters
     ----------
     name : str
-        One of TABLES.
+        One of TABLES, or of `judging.further.FURTHER`.
 
     Returns
     -------
     Table
     """
-    kind, rows = TABLES[name]
+    from judging.further import FURTHER  # which is made of what is above
+
+    kind, rows = (TABLES | FURTHER)[name]
     X, y, domains = rows()
     y = np.asarray(y, dtype=np.float64)
     assert np.isfinite(y).all()

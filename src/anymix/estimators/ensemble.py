@@ -124,7 +124,8 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         rows fitted.
     cv_results_ : dict or None
         Columns for pandas.DataFrame: param_robustness, param_n_models (how many are averaged: all
-        up to a mixture, or its own alone), worst_test_loss, se_test_loss,
+        up to a mixture, or its own alone), worst_test_loss, expected_worst_test_loss (which the
+        choice looks at, see AgnosticClassifierCV), se_test_loss,
         pooled_test_loss, gain and se_gain over the ordinary model, test_loss_<domain> and
         mixture_<domain>.
     best_index_ : int or None

@@ -59,6 +59,7 @@ def columns_of(
         "param_robustness": np.array([c.robustness for c in candidates]),
         "param_n_models": np.array([len(c.steps) for c in candidates]),
         "worst_test_loss": held.value,
+        "expected_worst_test_loss": held.expected,
         "se_test_loss": _errors(held, held.worst),
         "pooled_test_loss": held.pooled,
         "gain": gain,

@@ -196,6 +196,7 @@ class AgnosticSelecting(BaseEstimator):
         self.cv_results_: dict[str, Any] = {
             **{f"param_{name}": _column(values) for name, values in columns},
             "worst_test_loss": held.value,
+            "expected_worst_test_loss": held.expected,
             "se_test_loss": np.array([held.error(c, lam) for c, lam in enumerate(held.worst)]),
             "pooled_test_loss": held.pooled,
             **{f"test_loss_{k}": held.domain_losses[:, i] for i, k in enumerate(names.tolist())},

@@ -30,9 +30,10 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
         min_w max_{λ∈Λ_t}  Σ_k λ_k (L_k(w) − b_k) + γ R(w − a) − μ χ²(λ‖m̄),
 
     Λ_t = {(1−t) m̄ + t λ : λ ∈ Λ}, for all t, γ, μ and r = max_skewness to be tried. Each is judged
-    by V = max_{λ∈Λ} Σ_k λ_k (L̂_k − b_k), L̂_k its loss on the rows of domain k under models fitted
-    without them. A robust model is taken only where it is really better than the ordinary one on
-    such rows; otherwise the ordinary one is kept, and a `NothingGained` warning says so.
+    by V = E max_{λ∈Λ} Σ_k λ_k (L̂_k − b_k), L̂_k its loss on the rows of domain k under models fitted
+    without them; E is over the errors of these means, for which domain is worst is not sure either.
+    A robust model is taken only where it is really better than the ordinary one on such rows;
+    otherwise the ordinary one is kept, and a `NothingGained` warning says so.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
         standard error of the difference, row by row), the tamest: the ordinary model if it is
         among them, otherwise that of least mean loss on all rows (here one with four fifths of the
         best one's gain will do as well). Gains below 1 % of the ordinary model's loss are none.
-        "min" is the least worst loss; "1se" the tamest model within the best one's own standard
+        "min" is the least V; "1se" the tamest model within the best one's own standard
         error of it.
     mixtures : MixtureSet, function, str or None
         Λ, the mixtures to guard against: a set, a function of the domains' sizes that gives one,
@@ -102,9 +103,9 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
         The choice, at `best_index_` of `cv_results_`; t = 0, at 0, is the ordinary model.
     cv_results_ : dict
         Columns for pandas.DataFrame: param_robustness, param_gamma, param_mu, param_max_skewness,
-        param_to_zero (whether R pulls to 0), worst_test_loss (V), se_test_loss, pooled_test_loss
-        (of all rows), and test_loss_<domain> (L̂_k) for every domain. The first row is the ordinary
-        model.
+        param_to_zero (whether R pulls to 0), worst_test_loss (of the worst mixture of these very
+        rows), expected_worst_test_loss (V), se_test_loss, pooled_test_loss (of all rows), and
+        test_loss_<domain> (L̂_k) for every domain. The first row is the ordinary model.
     frontier_ : Frontier
         For each t the best model: its losses on the rows fitted and on rows held out.
     ordinary_ : AgnosticClassifier
@@ -161,7 +162,7 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         standard error of the difference, row by row), the tamest: the ordinary model if it is
         among them, otherwise that of least mean loss on all rows (here one with four fifths of the
         best one's gain will do as well). Gains below 1 % of the ordinary model's loss are none.
-        "min" is the least worst loss; "1se" the tamest model within the best one's own standard
+        "min" is the least V; "1se" the tamest model within the best one's own standard
         error of it.
     loss : str
         "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.

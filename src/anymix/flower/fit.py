@@ -334,6 +334,7 @@ def _table(found: Found, names: Sequence[str]) -> dict[str, Array]:
         "param_gamma": np.array([c.gamma for c in tried]),
         "param_to_zero": np.array([c.to_zero for c in tried]),
         "worst_test_loss": held.value,
+        "expected_worst_test_loss": held.expected,
         "se_test_loss": np.array([held.error(c, lam) for c, lam in enumerate(held.worst)]),
         "pooled_test_loss": held.pooled,
         **{f"test_loss_{name}": held.domain_losses[:, k] for k, name in enumerate(names)},

@@ -228,7 +228,7 @@ def _best_robust(ensemble: AgnosticEnsemble) -> Array:
     """λ_k / m̄_k, (p,), of the robust mixture whose own model is best for the worst one."""
     found, names = ensemble.cv_results_, ensemble.domain_names_.tolist()
     robust = (found["param_robustness"] > 0) & (found["param_n_models"] == 1)
-    best = int(np.argmin(np.where(robust, found["worst_test_loss"], np.inf)))
+    best = int(np.argmin(np.where(robust, found["expected_worst_test_loss"], np.inf)))
     mixtures = np.array([found[f"mixture_{name}"] for name in names])  # (p, candidates)
     return np.asarray(mixtures[:, best] / mixtures[:, 0])
 
