@@ -297,6 +297,36 @@ def test_an_average_is_judged_by_averaged_predictions() -> None:
         assert np.all(np.abs(average - singles[j]) > 1e-6)
 
 
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        (lambda y, p: np.where(p[:, 1] > 0.5, np.inf, 1.0), "loss is inf for some row"),
+        (lambda y, p: np.full(len(y), np.nan), "loss is nan for some row"),
+        (lambda y, p: 1.0, r"loss returns an array of shape \(\)"),
+    ],
+    ids=["inf", "nan", "one number"],
+)
+def test_a_loss_that_is_no_number_is_named(loss: Any, said: str) -> None:
+    X, y, region = two_regions(n=200)
+    with pytest.raises(InputError, match=said):
+        ax.AgnosticEnsemble(tree(), loss=loss).fit(X, y, domains=region)
+
+
+def test_the_unit_of_a_loss_changes_no_choice() -> None:
+    X, y, region = two_regions()
+
+    def places(unit: float) -> tuple[int, Any]:
+        def loss(y: Any, p: Any) -> Any:
+            return unit * (1 - p[np.arange(len(y)), y])
+
+        found = quiet(ax.AgnosticEnsemble(tree(), loss=loss), X, y, domains=region)
+        return found.best_index_, found.cv_results_["worst_test_loss"] / unit
+
+    one, huge = places(1.0), places(1e200)
+    assert one[0] == huge[0] > 0
+    np.testing.assert_allclose(one[1], huge[1])
+
+
 def test_numbers_are_judged_by_half_the_squared_error() -> None:
     X, _, region = two_regions()
     y = np.where(region == "city", X[:, 0], X[:, 1])
@@ -423,7 +453,7 @@ def test_a_domain_needs_a_row_in_every_fold() -> None:
     X, y, region = two_regions(n=200)
     region = region.astype("<U9")
     region[:1] = "mountains"
-    with pytest.raises(InputError, match="cv is 3 and the smallest domain, 'mountains', has"):
+    with pytest.raises(InputError, match="domains has a domain, 'mountains', with n_samples=1"):
         ax.AgnosticEnsemble(tree()).fit(X, y, domains=region)
 
 

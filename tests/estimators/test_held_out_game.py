@@ -54,6 +54,15 @@ def test_the_value_is_that_of_the_linear_program_over_mixtures(L: Array) -> None
         assert game.weights.sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-12, 1e200])
+def test_the_unit_of_the_losses_does_not_matter(unit: float) -> None:
+    L = np.array([[1.0, 3.0], [4.0, 2.0]])
+    game = game_value(unit * L, ax.Simplex(2))
+    assert game.upper == pytest.approx(2.5 * unit, rel=1e-6)
+    assert game.lower == pytest.approx(2.5 * unit, rel=1e-6)
+    np.testing.assert_allclose(game.mixture, [0.25, 0.75], atol=1e-6)
+
+
 @settings(max_examples=20)
 @given(tables)
 def test_both_values_are_what_the_strategies_reach_in_a_round_set(L: Array) -> None:

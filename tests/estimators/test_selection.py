@@ -480,7 +480,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"skewnesses": (0.5,)}, "max_skewness is 0.5"),
     ({"gammas": [-1.0]}, "gamma is -1.0"),
     ({"rule": "best"}, "rule is 'best'; give 'guard', 'min' or '1se'"),
-    ({"cv": 1}, "cv is 1 "),
+    ({"cv": 1}, "cv is 1; give 2 folds or more"),
     ({"cv": []}, r"cv is \[\], which has no fold"),
     ({"solver": "stochastic"}, "paths over gamma are exact"),
     ({"solver": "newton"}, "solver is 'newton'; give 'exact'"),

@@ -177,14 +177,15 @@ def steadied(losses: Array, average: sparse.csc_array, reference: Array) -> Arra
     >>> steadied(np.array([0, 2, 0, 2, 1, 3, 0, 1.0]), average, reference)  # nothing but noise
     array([1.125, 1.125])
     """
-    found = average @ losses
-    errors = np.array([mean_error(losses, average, only) for only in np.eye(len(found))])
+    unit = float(np.max(np.abs(losses))) or 1.0  # squares of huge losses overflow
+    found = average @ losses / unit
+    errors = np.array([mean_error(losses / unit, average, e) for e in np.eye(len(found))])
     mean, noise = float(reference @ found), errors**2
     known = np.isfinite(noise)  # a single row has no standard error: it says nothing
     spread = (found - mean) ** 2 - noise
     tau2 = max(0.0, float(reference[known] @ spread[known]))
     share = np.array([tau2 / (tau2 + v) if tau2 + v > 0 else 0.0 for v in noise])
-    return np.asarray(mean + share * (found - mean))
+    return np.asarray(unit * (mean + share * (found - mean)))
 
 
 def doubling(differences: Array) -> float:

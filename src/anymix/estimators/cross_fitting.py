@@ -164,14 +164,23 @@ class CrossFit:
         for part, left_out in self.splits:
             model = self.fit(mixture, part)
             said.append(self.predict(model, self._take(left_out)))
-            losses = self.loss(self.rows.y[part], self.predict(model, self._take(part)))
+            losses = self.losses(self.predict(model, self._take(part)), part)
             fitted += self._average(part) @ losses / len(self.splits)
         back = np.argsort(np.concatenate([left_out for _, left_out in self.splits]))
         return OutOfFold(np.concatenate(said)[back], fitted)
 
-    def losses(self, predicted: Array) -> Array:
-        """The loss of each row, (n,)."""
-        return np.asarray(self.loss(self.rows.y, predicted), dtype=np.float64)
+    def losses(self, predicted: Array, part: Part = ALL) -> Array:
+        """The loss of each row of a part, (n,); InputError if the loss gives anything else."""
+        y = self.rows.y[part]
+        found = np.asarray(self.loss(y, predicted), dtype=np.float64)
+        if found.shape != y.shape:
+            fix = f"give a function that returns {len(y)} numbers for as many rows"
+            raise InputError("loss", f"returns an array of shape {found.shape}", fix)
+        if not np.all(np.isfinite(found)):
+            wrong = found[~np.isfinite(found)][0]
+            fix = "give a function that is finite for every prediction"
+            raise InputError("loss", f"is {wrong} for some row", fix)
+        return found
 
     def _weights(self, mixture: Array, part: Any) -> Array:
         """c_i of the rows of a part."""

@@ -102,12 +102,13 @@ def _number_of_folds(rows: Rows, cv: int) -> int:
     """cv, or the rows of the smallest domain if they are fewer; 2 at least."""
     counts = rows.domains.counts(len(rows.names))
     name, least = rows.names.tolist()[int(np.argmin(counts))], int(counts.min())
-    if cv < 2 or least < 2:
-        raise InputError(
-            "cv",
-            f"is {cv} and the smallest domain, {name!r}, has n_samples={least}",
-            "every fold needs a row of every domain: merge it with another, or raise cv to 2",
+    if cv < 2:
+        raise InputError("cv", f"is {cv}", "give 2 folds or more")
+    if least < 2:
+        found = (
+            f"has a domain, {name!r}, with n_samples={least}, which cannot be held out and fitted"
         )
+        raise InputError("domains", found, "merge it with another")
     if least < cv:
         found = f"cv is {cv}, but the smallest domain, {name!r}, has {least} rows"
         warnings.warn(f"{found}: {least} folds are used", FewerFolds, stacklevel=2)

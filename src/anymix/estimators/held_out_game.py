@@ -9,7 +9,7 @@ do better.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -111,10 +111,17 @@ def game_value(losses: ArrayLike, mixtures: MixtureSet) -> GameValue:
     if L.ndim != 2 or L.shape[1] != mixtures.n_domains or not np.all(np.isfinite(L)):
         fix = f"give finite numbers, a row of {mixtures.n_domains} for each model"
         raise InputError("losses", f"has shape {L.shape} or entries that are no numbers", fix)
+    unit = float(np.abs(L).max()) or 1.0  # of which the linear program sees nothing
+    found = _solved(L / unit, mixtures)
+    return replace(found, upper=unit * found.upper, lower=unit * found.lower)
+
+
+def _solved(L: Array, mixtures: MixtureSet) -> GameValue:
+    """The game for losses of at most 1."""
     known = [mixtures.maximize(row) for row in L]
     best = now = _against(L, np.array(known), mixtures)
     for _ in range(MOST_ROUNDS):
-        if best.upper - best.lower <= TOLERANCE * max(1.0, float(np.abs(L).max())):
+        if best.upper - best.lower <= TOLERANCE:
             break
         known.append(mixtures.maximize(now.weights @ L))
         now = _against(L, np.array(known), mixtures)

@@ -146,7 +146,9 @@ class Errors:
 
     def of(self, values: Array, mixture: Array) -> float:
         """se of Σ_k λ_k Σ_i a_ki v_i."""
-        return float(np.linalg.norm(self.parts(values, mixture)))
+        parts = self.parts(values, mixture)
+        unit = float(np.max(np.abs(parts), initial=0.0))  # squares of huge numbers overflow
+        return unit * float(np.linalg.norm(parts / unit)) if 0 < unit < np.inf else unit
 
     def parts(self, values: Array, mixture: Array) -> Array:
         """e_i, what each row adds to the error, (n,)."""
