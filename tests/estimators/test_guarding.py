@@ -301,7 +301,7 @@ def test_the_last_fifth_of_a_gain_is_left_where_it_costs_the_others() -> None:
 
 
 def test_a_gain_of_less_than_a_hundredth_is_none() -> None:
-    """Of the worst domain, where the other pays as much; for all rows, of less than half of that."""
+    """Of the worst domain, where the other pays as much; where none pays, less than half of it."""
     domains = np.repeat(["a", "b"], 100)
     for gain, chosen in ((0.009, 0), (0.012, 1)):
         losses = np.repeat([[0.5, 1.0], [0.5 + gain, 1.0 - gain]], 100, axis=1)
