@@ -32,6 +32,7 @@ GAMMAS_01 = np.logspace(1, -5, 13)
 RULE_01: dict[str, Any] = {"rule": "min", "robustness": (1.0,), "anchor": None, "repeats": 1}
 CS = np.logspace(-4, 4, 13)
 ALPHAS = np.logspace(-3, 6, 28)
+HALF_A_STEP = 10 ** (1 / 3), 10 ** (1 / 6)  # of these two, to see what another grid does
 MANY = 10_000  # iterations: as many as a fit may need
 FLOOR = 1e-6  # probabilities are at least this and at most 1 − this when they are judged
 
@@ -69,7 +70,7 @@ def constant(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> 
     return np.full(len(X_test), y.mean())
 
 
-def logistic(weights: Callable[[Strings], Array]) -> Method:
+def logistic(weights: Callable[[Strings], Array], Cs: Array = CS) -> Method:
     """Logistic regression with the regularisation of least weighted log loss in 5 folds."""
 
     def fit(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
@@ -77,7 +78,7 @@ def logistic(weights: Callable[[Strings], Array]) -> Method:
             score = get_scorer("neg_log_loss").set_score_request(sample_weight=True)
             folds = StratifiedKFold(5, shuffle=True, random_state=0)
             model = LogisticRegressionCV(
-                Cs=CS,
+                Cs=Cs,
                 cv=folds,
                 scoring=score,
                 max_iter=MANY,
@@ -90,11 +91,11 @@ def logistic(weights: Callable[[Strings], Array]) -> Method:
     return fit
 
 
-def ridge(weights: Callable[[Strings], Array]) -> Method:
+def ridge(weights: Callable[[Strings], Array], alphas: Array = ALPHAS) -> Method:
     """Ridge regression with the regularisation of least weighted error, rows left out singly."""
 
     def fit(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
-        return values(RidgeCV(ALPHAS).fit(X, y, sample_weight=weights(d)), X_test)
+        return values(RidgeCV(alphas).fit(X, y, sample_weight=weights(d)), X_test)
 
     return fit
 
@@ -362,6 +363,7 @@ ORDINARY = "ordinary"  # what every other method is compared with
 CLASSIFIERS: dict[str, Method] = {
     "constant": constant,
     ORDINARY: logistic(equal),
+    "ordinary, another grid": logistic(equal, CS * HALF_A_STEP[0]),
     "ordinary, with domain": with_domain(logistic(equal)),
     "balanced": logistic(balanced),
     "anymix": agnostic(ax.AgnosticClassifierCV, probabilities),
@@ -378,6 +380,7 @@ CLASSIFIERS: dict[str, Method] = {
 REGRESSORS: dict[str, Method] = {
     "constant": constant,
     ORDINARY: ridge(equal),
+    "ordinary, another grid": ridge(equal, ALPHAS * HALF_A_STEP[1]),
     "ordinary, with domain": with_domain(ridge(equal)),
     "balanced": ridge(balanced),
     "anymix": agnostic(ax.AgnosticRegressorCV, values),
