@@ -63,7 +63,8 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
     For any classifier or regressor that takes `sample_weight`: boosted trees, forests, a Pipeline
     whose last step does. Candidates are the ordinary model and those fitted with the weights of a
     few mixtures, each harder than the one before; rows held out choose. The ordinary model is kept
-    (`NothingGained` warns) unless another is better for the worst mixture by more than chance.
+    (`NothingGained` warns) unless another is better for the worst mixture by more than chance, or
+    an average of models is surely better for all rows, and nobody pays.
 
     Parameters
     ----------
@@ -227,6 +228,9 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         candidates = candidates_of(path, self.combine)
         held = _held_out(cross, candidates, target, reference)
         chosen = held.choose(self.rule)
+        if chosen == 0 and self.rule == "guard":  # averages may serve all, whoever is worst
+            averages = [i for i, c in enumerate(candidates) if len(c.steps) > 1]
+            chosen = held.free_of_charge(averages)
         self._keep(held, candidates, chosen)
         self._fit_choice(cross, path, candidates[chosen])
         return self

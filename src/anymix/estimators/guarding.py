@@ -20,10 +20,6 @@ latter case a model will do as well that keeps four fifths of the gain V_0 − V
 the last fifth, though sure, often costs all others more than the rest together. And no model
 differs from another that is within 1 % of |V_0|: what is that small, however sure, helps no one.
 
-Where the ordinary model would be kept, one takes its place for which nobody pays: V_c ≤ V_0, and
-the mean loss on all rows is surely less, by two standard errors and half a percent. (Linear models
-hardly get there; averages of trees do.)
-
 The ordinary model is also kept where its worst domain has fewer than ten rows, which tell nothing.
 And no model is taken that is little more than a constant guess: no better than that for its worst
 mixture, and with less than half of what the ordinary model has learnt about all rows.
@@ -32,6 +28,7 @@ mixture, and with less than half of what the ordinary model has learnt about all
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -227,7 +224,29 @@ class Judged(ABC):
         if self._is_known_by_few():
             return 0
         good = np.array([self._is_as_good(c, best) for c in range(len(fit))])
-        return self._tamest(good & np.isfinite(fit)) or self._free_of_charge()
+        return self._tamest(good & np.isfinite(fit))
+
+    def free_of_charge(self, among: Sequence[int]) -> int:
+        """The place of a model for which nobody pays, of least mean loss; 0 if there is none.
+
+        Its V is at most the ordinary model's, and its mean loss on all rows is surely less, by two
+        standard errors and half a percent.
+
+        Parameters
+        ----------
+        among : sequence of int
+            The places of the models to look at.
+
+        Returns
+        -------
+        int
+        """
+        enough = FOR_ALL * abs(float(self.pooled[0]))
+        for c in sorted(among, key=lambda c: float(self.pooled[c])):
+            sure = max(SURELY * self.error(c, self.reference, 0), enough)
+            if self.expected[c] <= self.expected[0] and self.pooled[0] - self.pooled[c] > sure:
+                return c
+        return 0
 
     @property
     def best(self) -> int:
@@ -255,17 +274,6 @@ class Judged(ABC):
         last_fifth = LAST_FIFTH * float(self.expected[0] - self.expected[best])
         small = max(WORTH * abs(float(self.value[0])), self.resolution)
         return loss <= max(self.doubt(c, best, self.worst[c]), last_fifth, small)
-
-    def _free_of_charge(self) -> int:
-        """The model of least mean loss for which nobody pays; 0 if there is none."""
-        for c in np.argsort(self.pooled, kind="stable").tolist():
-            if c == 0:
-                break
-            gain, enough = self.pooled[0] - self.pooled[c], FOR_ALL * abs(float(self.pooled[0]))
-            fine = self.expected[c] <= self.expected[0] and not self._is_constant[c]
-            if fine and gain > max(SURELY * self.error(c, self.reference, 0), enough):
-                return int(c)
-        return 0
 
     def _tamest(self, good: NDArray[np.bool_]) -> int:
         return 0 if good[0] else int(np.argmin(np.where(good, self.pooled, np.inf)))

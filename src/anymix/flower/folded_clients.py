@@ -265,8 +265,7 @@ class ClientsHeldOut(Judged):
         for mixture in (self.worst, [self.reference] * len(every)):
             wanted += [(c, mixture[c], None) for c in every]
         wanted += [(c, self.worst[c], self.best) for c in every]
-        for lam in (self.worst[0], self.reference):
-            wanted += [(c, lam, 0) for c in every]
+        wanted += [(c, self.worst[0], 0) for c in every]
         self._ask(wanted)
 
     def _ask(self, wanted: Sequence[tuple[int, Array, int | None]]) -> None:

@@ -44,8 +44,8 @@ class CertifiedHead:
     Examples
     --------
     >>> import torch
-    >>> x, domain = torch.randn(200, 2, generator=torch.manual_seed(0)), torch.arange(200) % 2
-    >>> y = (x[:, 0] + x[:, 1] * domain > 0).long()
+    >>> x, domain = torch.randn(500, 2, generator=torch.manual_seed(0)), torch.arange(500) % 5 // 4
+    >>> y = (x.gather(1, domain[:, None])[:, 0] > 0).long()  # each domain has its own column
     >>> head = certified_head(torch.nn.Identity(), [(x, y, domain)], cv=2)
     >>> head.linear, head.certificate.gap <= 1e-6
     (Linear(in_features=2, out_features=2, bias=True), True)
@@ -108,8 +108,8 @@ def certified_head(
     Examples
     --------
     >>> import torch
-    >>> x, domain = torch.randn(200, 2, generator=torch.manual_seed(0)), torch.arange(200) % 2
-    >>> y = (x[:, 0] + x[:, 1] * domain > 0).long()
+    >>> x, domain = torch.randn(500, 2, generator=torch.manual_seed(0)), torch.arange(500) % 5 // 4
+    >>> y = (x.gather(1, domain[:, None])[:, 0] > 0).long()  # each domain has its own column
     >>> model = torch.nn.Sequential(torch.nn.Identity(), torch.nn.Linear(2, 2))
     >>> found = certified_head(model[0], [(x, y, domain)], head=model[1], cv=2)
     >>> bool((model(x).argmax(1) == y).float().mean() > 0.8)
