@@ -20,11 +20,11 @@ def mean_of_larger(means: Any, errors: Any) -> Array:
     return np.asarray(found, dtype=np.float64)
 
 
-def expected_worst(losses: Any, domains: Any) -> Array:
-    """V, (C,), of losses (C, n) on rows of two domains."""
-    by_domain = [np.asarray(losses)[:, domains == k] for k in np.unique(domains)]
-    means = np.stack([rows.mean(axis=1) for rows in by_domain], axis=1)
-    errors = np.stack(
-        [rows.std(axis=1, ddof=1) / np.sqrt(rows.shape[1]) for rows in by_domain], axis=1
-    )
-    return mean_of_larger(means, errors)
+def expected_worst(losses: Any, domains: Any, ordinary: Any = None) -> Array:
+    """V, (C,), of losses (C, n) on rows of two domains; errors are those of the first model."""
+    names = np.unique(domains)
+    first = np.asarray(losses)[0] if ordinary is None else np.asarray(ordinary)
+    rows = [first[domains == k] for k in names]
+    errors = [own.std(ddof=1) / np.sqrt(len(own)) for own in rows]
+    means = np.stack([np.asarray(losses)[:, domains == k].mean(axis=1) for k in names], axis=1)
+    return mean_of_larger(means, np.array(errors))

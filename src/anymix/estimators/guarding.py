@@ -1,10 +1,12 @@
 """Which of C models is best for the worst mixture on rows none of them has seen, and how surely.
 
-    V_c = E max_{λ∈Λ} Σ_k λ_k (L_ck − b_k),     L_ck ~ N(L̂_ck, its standard error)
+    V_c = E max_{λ∈Λ} Σ_k λ_k (L̂_ck + s_k ξ_k − b_k),     ξ_k ~ N(0, 1)
 
-L̂_ck is the mean loss of model c on domain k's rows, and E looks at the rows as they might have
-been: which domain is worst is known only as surely as the means are. A model that lightens the
-domain that happens to be worst, and burdens one that is hardly better, gains nothing.
+L̂_ck is the mean loss of model c on domain k's rows, and s_k the standard error of the ordinary
+model's. E looks at domains as they might have been: which one is worst is known only as surely as
+the means are. A model that lightens the domain that happens to be worst, and burdens one that is
+hardly better, gains nothing. All models meet the same errors s_k ξ_k: with errors of its own, a
+model that says little about anybody would do well, because its losses differ little.
 
 The least V_c is a lucky one as well as a good one. The guard therefore takes the tamest model that
 the rows cannot tell from it. With b the model of least V, that holds for model c if
@@ -38,7 +40,7 @@ from scipy import sparse
 
 from anymix.auditing.words import FEWEST_ROWS
 from anymix.errors import InputError
-from anymix.estimators.mean_errors import Errors, in_doubt, products_apart, symmetric_roots
+from anymix.estimators.mean_errors import Errors, in_doubt
 from anymix.mixtures import MixtureSet, NoPenalty, Penalty
 
 Array = NDArray[np.float64]
@@ -50,7 +52,7 @@ RULES = ("guard", "min", "1se")
 WORTH = 0.01  # a change of the ordinary model's worst loss that is worth a change of the model
 SURELY, FOR_ALL = 2.0, 0.005  # standard errors, and a part of the mean loss, that all rows gain
 LAST_FIFTH = 0.2  # of the gain, which may be left for the sake of the others
-DRAWS, FEW_DRAWS = 1000, 200  # of the means; few where each worst mixture is a program of its own
+DRAWS, FEW_DRAWS = 1000, 200  # of ξ; few where each worst mixture is a program of its own
 MOST_AT_ONCE = 2e6  # numbers
 
 
@@ -128,8 +130,8 @@ class Judged(ABC):
 
     @property
     @abstractmethod
-    def deviations(self) -> Array:
-        """R, (p, C, C), with R_k R_kᵀ the covariance of the C models' means on domain k."""
+    def spread(self) -> Array:
+        """s, (p,): the standard errors of the ordinary model's means; of a single row 0."""
 
     @cached_property
     def worst(self) -> Array:
@@ -143,24 +145,22 @@ class Judged(ABC):
 
     @cached_property
     def expected(self) -> Array:
-        """V, (C,): the mean of that over rows as they might have been.
+        """V, (C,): the mean of that over domains as they might have been.
 
-        Normal draws of all means, each with its opposite; the same for every model, and in every
-        call. Rows of several domains count in each as if they were others.
+        Draws of ξ, each with its opposite; the same in every call. Rows of several domains count
+        in each as if they were others.
         """
-        regret, R = self.domain_losses - self.offsets, self.deviations
-        (C, p), rng = regret.shape, np.random.default_rng(0)
-        known = self.prior is None and (self.mixtures.is_simplex or self._corners is not None)
-        left, total = (DRAWS if known else FEW_DRAWS) // 2, np.zeros(C)
-        n = 2 * left
-        while left > 0:
-            some = min(left, max(1, int(MOST_AT_ONCE / regret.size)))
-            drawn = rng.standard_normal((p, some, C)) @ R  # (p, some, C)
-            for apart in (drawn, -drawn):
-                losses = np.moveaxis(apart, 0, 2) + regret  # (some, C, p)
+        regret = self.domain_losses - self.offsets
+        C, p = regret.shape
+        easy = self.prior is None and (self.mixtures.is_simplex or self._corners is not None)
+        half = np.random.default_rng(0).standard_normal(((DRAWS if easy else FEW_DRAWS) // 2, p))
+        total, at_once = np.zeros(C), max(1, int(MOST_AT_ONCE / regret.size))
+        for start in range(0, len(half), at_once):
+            apart = self.spread * half[start : start + at_once]  # (draws, p)
+            for sign in (1, -1):
+                losses = regret + sign * apart[:, None, :]  # (draws, C, p)
                 total += self._values_of(losses.reshape(-1, p)).reshape(-1, C).sum(axis=0)
-            left -= some
-        return total / n
+        return total / (2 * len(half))
 
     def _values_of(self, losses: Array) -> Array:
         """max_λ Σ_k λ_k L_k, less what a prior takes off for far-fetched mixtures, for each L."""
@@ -216,13 +216,13 @@ class Judged(ABC):
             raise InputError("rule", f"is {rule!r}", "give 'guard', 'min' or '1se'")
         if rule == "min":
             return int(np.argmin(self.expected))
+        if self._is_known_by_few():
+            return 0
         fit = np.where(self._is_constant, np.inf, self.expected)
         best = self.best
         if rule == "1se":
             limit = self.expected[best] + self.error(best, self.worst[best])
             return self._tamest(fit <= limit)
-        if self._is_known_by_few():
-            return 0
         good = np.array([self._is_as_good(c, best) for c in range(len(fit))])
         return self._tamest(good & np.isfinite(fit))
 
@@ -350,12 +350,9 @@ class HeldOut(Judged):
         return np.asarray(self.average.multiply(self.average).sum(axis=1)).ravel()
 
     @cached_property
-    def deviations(self) -> Array:
+    def spread(self) -> Array:
         """As `Judged` says, from the rows themselves."""
-        unit = max(float(np.max(np.abs(self.losses))), 1e-300)  # squares of huge losses overflow
-        means = self.domain_losses / unit
-        squares = products_apart(self.losses / unit, self.average, means)
-        return unit * symmetric_roots(squares, self.squares)
+        return self._errors.by_domain(self.losses[0])
 
     @cached_property
     def _errors(self) -> Errors:

@@ -1,4 +1,4 @@
-"""How surely means over rows are known: their standard errors, alone and together.
+"""How surely means over rows are known: their standard errors.
 
 A domain's mean Σ_i a_ki v_i over independent rows i, with shares a_ki ≥ 0 that sum to 1, has
 
@@ -14,7 +14,7 @@ from scipy.special import ndtr, stdtrit
 
 Array = NDArray[np.float64]
 
-__all__ = ["Errors", "in_doubt", "mean_error", "products_apart", "symmetric_roots"]
+__all__ = ["Errors", "in_doubt", "mean_error"]
 
 BELOW_ONE = float(ndtr(1.0))  # how often a normal error is at most one standard error
 
@@ -46,64 +46,6 @@ def mean_error(values: Array, average: sparse.csc_array, mixture: Array) -> floa
     0.645...
     """
     return Errors(average).of(values, mixture)
-
-
-def products_apart(values: Array, shares: sparse.csc_array, means: Array) -> Array:
-    """Σ_i a_ki² (v_ci − v̄_ck)(v_di − v̄_dk), (C, C, p): how models err together on a domain.
-
-    Parameters
-    ----------
-    values : ndarray of shape (C, n)
-        v.
-    shares : sparse array of shape (p, n)
-        a.
-    means : ndarray of shape (C, p)
-        v̄.
-
-    Returns
-    -------
-    ndarray of shape (C, C, p)
-
-    Examples
-    --------
-    >>> shares = sparse.csc_array(np.full((1, 2), 0.5))
-    >>> products_apart(np.array([[1.0, 3.0], [5.0, 1.0]]), shares, np.array([[2.0], [3.0]]))[..., 0]
-    array([[ 0.5, -1. ],
-           [-1. ,  2. ]])
-    """
-    rows = sparse.csr_array(shares)
-    found = np.zeros((len(values), *means.shape))
-    for k in range(means.shape[1]):
-        own = slice(rows.indptr[k], rows.indptr[k + 1])
-        e = rows.data[own] * (values[:, rows.indices[own]] - means[:, [k]])
-        found[:, :, k] = e @ e.T
-    return found
-
-
-def symmetric_roots(products: Array, squares: Array) -> Array:
-    """R, (p, C, C), with R_k R_kᵀ the sums of `products_apart` as covariances of means.
-
-    Parameters
-    ----------
-    products : ndarray of shape (C, C, p)
-        Σ_i a_ki² (v_ci − v̄_ck)(v_di − v̄_dk).
-    squares : ndarray of shape (p,)
-        Σ_i a_ki²; sums are divided by 1 less that. Of a single row nothing is known: R is 0.
-
-    Returns
-    -------
-    ndarray of shape (p, C, C)
-
-    Examples
-    --------
-    >>> symmetric_roots(np.array([[[0.5, 4.0]]]), np.array([0.5, 1.0])).ravel()
-    array([1., 0.])
-    """
-    rest = 1 - squares
-    known = np.where(rest > 1e-12, 1 / np.maximum(rest, 1e-12), 0.0)
-    values, vectors = np.linalg.eigh(np.moveaxis(products * known, 2, 0))
-    lengths = np.sqrt(np.maximum(values, 0.0))[:, None, :]
-    return np.asarray((vectors * lengths) @ np.moveaxis(vectors, 1, 2))
 
 
 def in_doubt(square: float, fourth: float) -> float:
@@ -149,6 +91,16 @@ class Errors:
         parts = self.parts(values, mixture)
         unit = float(np.max(np.abs(parts), initial=0.0))  # squares of huge numbers overflow
         return unit * float(np.linalg.norm(parts / unit)) if 0 < unit < np.inf else unit
+
+    def by_domain(self, values: Array) -> Array:
+        """se of every domain's mean, (p,); 0 for a domain of a single row, which tells nothing."""
+        means = self.rows @ values
+        k = np.repeat(np.arange(len(means)), np.diff(self.rows.indptr))  # the domain of each entry
+        e = self.rows.data * (values[self.rows.indices] - means[k])
+        unit = float(np.max(np.abs(e), initial=0.0)) or 1.0  # squares of huge numbers overflow
+        squares = np.bincount(k, (e / unit) ** 2, minlength=len(means))
+        rest = np.where(self.rest > 1e-12, self.rest, np.inf)
+        return np.asarray(unit * np.sqrt(squares / rest))
 
     def parts(self, values: Array, mixture: Array) -> Array:
         """e_i, what each row adds to the error, (n,)."""

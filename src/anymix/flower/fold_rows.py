@@ -6,7 +6,6 @@ finds the same folds, in whatever process it is answered. A client tells
     counts     of every fold, Σ_i S_ik over the rows that it fits, and over those that it holds out
     sums       `part_sums`, over the rows that a fold fits
     losses     Σ_i S_ik v_ci,  v_ci = mean over r of ℓ_i(w_{c, f_r(i)}), of C models of every fold
-    products   Σ_i S_ik² (v_ci − v̄_ck)(v_di − v̄_dk), of every two models c and d
     errors     Σ_i (Σ_k s_k S_ik (v_i − v̄_k))², v that of a model, or the difference of two
 
 so that the server can judge every model by rows that it has not seen, and knows how surely.
@@ -21,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anymix.estimators.mean_errors import products_apart
 from anymix.flower.fold_questions import About, join_answers, unpack
 from anymix.flower.wire import Arrays, Settings
 from anymix.problem import part_sums
@@ -160,10 +158,6 @@ class FoldedRows:
         v = np.concatenate([self.row_losses(models), constant[None]])
         return np.asarray((self.shares @ v.T).T)
 
-    def products(self, models: Array, means: Array) -> Array:
-        """Σ_i S_ik² (v_ci − v̄_ck)(v_di − v̄_dk), (C, C, p)."""
-        return products_apart(self.row_losses(models), self.shares, means)
-
     def errors(self, models: Array, pairs: Array, scales: Array, means: Array) -> Array:
         """Σ_i e_i² and Σ_i e_i⁴, (T, 2), e_i = Σ_k s_k S_ik (v_i − v̄_k).
 
@@ -203,7 +197,5 @@ def answer_about_folds(
             return {"sums": rows.sums(unpack(arrays, settings))}
         case "losses":
             return {"losses": rows.losses(**arrays)}
-        case "products":
-            return {"products": rows.products(**arrays)}
         case _:
             return {"errors": rows.errors(**arrays)}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from anymix.errors import InputError
 from anymix.estimators.guarding import Judged
-from anymix.estimators.mean_errors import in_doubt, symmetric_roots
+from anymix.estimators.mean_errors import in_doubt
 from anymix.flower.client_parts import Clients
 from anymix.flower.fold_questions import About, n_numbers, pack_questions, split_answers
 from anymix.flower.fold_rows import WHOLE
@@ -153,17 +153,6 @@ class FoldedClients:
             total[:, place] += answer["losses"]
         return total / self.roster.sizes
 
-    def products(self, models: Array, means: Array) -> Array:
-        """Σ_i a_ki² (v_ci − v̄_ck)(v_di − v̄_dk), (C, C, p), a the shares in the domains' means."""
-        C = models.shape[1]
-        total = np.zeros((C, C, means.shape[1]))
-        arrays = [{"models": models, "means": means[:, at]} for at in self.roster.places]
-        shapes: list[Shapes] = [{"products": (C, C, len(at))} for at in self.roster.places]
-        answers = self._ask_each("products", arrays, shapes)
-        for place, answer in zip(self.roster.places, answers, strict=True):
-            total[:, :, place] += answer["products"]
-        return total / self.roster.sizes**2
-
     def error_sums(self, models: Array, pairs: Array, mixtures: Array, means: Array) -> Array:
         """Σ_i e_i² and Σ_i e_i⁴, (T, 2), of the errors of Σ_k λ_k (v̄_ck − v̄_ok).
 
@@ -240,9 +229,14 @@ class ClientsHeldOut(Judged):
         return self.folded.squares
 
     @cached_property
-    def deviations(self) -> Array:
+    def spread(self) -> Array:
         """As `Judged` says; asks the clients once."""
-        return symmetric_roots(self.folded.products(self.models, self.losses), self.squares)
+        domains = np.eye(self.losses.shape[1])
+        known = self.squares < 1 - 1e-12
+        self._ask([(0, e, None) for e in domains[known]])
+        return np.array(
+            [self.error(0, e) if k else 0.0 for e, k in zip(domains, known, strict=True)]
+        )
 
     def error(self, c: int, mixture: Array, other: int | None = None) -> float:
         """As `Judged` says; asks the clients where `look` has not done so."""

@@ -150,8 +150,6 @@ def _folds(
     if about == "errors":  # a sum over the rows of all domains
         own = {name: arrays[name][:, place] for name in ("scales", "means")}
         return inner(FOLDS, {**arrays, **own}, settings)[0]
-    if about == "products":
-        arrays = {**arrays, "means": arrays["means"][:, place]}
     found = inner(FOLDS, arrays, settings)[0]
     return {
         name: value if name == "totals" else spread(value, names, call.domains)

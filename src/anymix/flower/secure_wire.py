@@ -165,8 +165,6 @@ def _shapes_of_folds(arrays: Arrays, settings: Settings, p: int, n_classes: int)
         return {"sums": (n_numbers(unpack(arrays, settings)),)}
     if about == "losses":
         return {"losses": (arrays["models"].shape[1] + 1, p)}
-    if about == "products":
-        return {"products": (*2 * (arrays["models"].shape[1],), p)}
     return {"errors": (len(arrays["pairs"]), 2)}
 
 
