@@ -98,6 +98,14 @@ def test_of_many_such_domains_the_three_worst_are_named() -> None:
     )
 
 
+def test_of_two_rows_nothing_is_sure() -> None:
+    n = (100, 2)
+    model = wrong(n, (10, 2))
+    said = verdict(compare(model, model), kept=True, floor=wrong(n, (50, 0)))
+    assert "surely" not in said
+    assert "As far as these rows can tell, the ordinary model is no better than" in said
+
+
 def test_the_model_in_use_is_the_one_compared_with_the_guess() -> None:
     n = (100, 100)
     pair = compare(wrong(n, (10, 60)), wrong(n, (10, 20)))

@@ -457,6 +457,35 @@ def test_a_domain_needs_a_row_in_every_fold() -> None:
         ax.AgnosticEnsemble(tree()).fit(X, y, domains=region)
 
 
+@pytest.mark.parametrize(
+    ("estimator", "options", "said"),
+    [
+        (StandardScaler(), {}, "estimator is StandardScaler.*has no predict; give a classifier"),
+        (tree(), {"robustness": 0.5}, "robustness is 0.5; give a list of numbers"),
+        (tree(), {"robustness": ()}, r"robustness is \(\); give a list of numbers"),
+    ],
+    ids=["scaler", "number", "none"],
+)
+def test_what_cannot_be_tried_is_named(estimator: Any, options: Any, said: str) -> None:
+    X, y, region = two_regions(n=100)
+    with pytest.raises(InputError, match=said):
+        ax.AgnosticEnsemble(estimator, **options).fit(X, y, domains=region)
+
+
+def test_of_what_was_not_tried_nothing_is_said() -> None:
+    """With the mixture of the data there is but the ordinary model: no warning."""
+    X, y, region = two_regions(n=200)
+    model = ax.AgnosticEnsemble(tree(), mixtures="data").fit(X, y, domains=region)
+    assert model.best_index_ == 0
+
+
+def test_the_warning_points_to_the_call() -> None:
+    X, y, _ = two_regions(n=200)
+    with pytest.warns(NothingGained) as caught:
+        ax.AgnosticEnsemble(tree()).fit(X, y, domains=np.arange(200) % 2)
+    assert caught[0].filename == __file__
+
+
 def test_lengths_that_differ_are_refused() -> None:
     X, y, region = two_regions(n=200)
     with pytest.raises(InputError, match="y has 199 entries, and X 200 rows"):

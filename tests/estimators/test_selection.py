@@ -146,6 +146,18 @@ def test_the_ordinary_model_is_kept_with_a_warning_where_nothing_is_gained(seed:
     assert "standard error" in words
 
 
+def test_that_few_rows_are_the_reason_is_said() -> None:
+    """Nine rows that the ordinary model gets wrong: however much is gained, they tell nothing."""
+    X, y, domains = labels_data()
+    domains = domains.astype("<U6")
+    few = np.flatnonzero(domains == "city")[:9]
+    domains[few], y[few] = "island", np.where(X[few, 0] > 0, "no", "yes")
+    for rule in ("guard", "1se"):
+        with pytest.warns(NothingGained, match="its worst domain has fewer than 10 rows"):
+            model = ax.AgnosticClassifierCV(**SMALL, rule=rule).fit(X, y, domains=domains)
+        assert model.robustness_ == 0
+
+
 def test_one_domain_has_no_robust_candidate_and_no_warning() -> None:
     X, y, _ = labels_data()
     for domains in (None, np.zeros(len(y))):
@@ -481,6 +493,11 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"skewnesses": (0.5,)}, "max_skewness is 0.5"),
     ({"gammas": [-1.0]}, "gamma is -1.0"),
     ({"rule": "best"}, "rule is 'best'; give 'guard', 'min' or '1se'"),
+    (
+        {"baseline": [0.1, 0.2, 0.3]},
+        r"baseline has shape \(3,\), and there are 2 domains; give None",
+    ),
+    ({"prior": "x"}, "prior is 'x'; give a penalty on λ, such as DirichletPrior"),
     ({"cv": 1}, "cv is 1; give 2 folds or more"),
     ({"cv": []}, r"cv is \[\], which has no fold"),
     ({"solver": "stochastic"}, "paths over gamma are exact"),

@@ -337,13 +337,12 @@ def _gain_in_words(pair: Comparison) -> str:
     difference, low, high = pair.told_difference
     if not np.any([np.any(x != y) for x, y in zip(a.row_losses, b.row_losses, strict=True)]):
         return f"{second.capitalize()} loses just as much as {first} on every row."
-    sure = "" if high < 0 or low > 0 else "No difference that is sure: "
-    who = f"where {first} is worst, {_where(a)}, {second} has "
-    who = who if sure else who[0].upper() + who[1:]
+    unsure = "" if high < 0 or low > 0 else " no difference is sure:"
     less = "less" if difference < 0 else "more"
     return (
-        f"{sure}{who}{short(abs(difference))} {less} {_title(pair)} ({_kind(pair)} of the "
-        f"difference {span((low, high))}){_metric_in_words(pair)}."
+        f"Where {first} is worst,{unsure} {_where(a)}, {second} has {short(abs(difference))} "
+        f"{less} {_title(pair)} ({_kind(pair)} of the difference {span((low, high))})"
+        f"{_metric_in_words(pair)}."
     )
 
 

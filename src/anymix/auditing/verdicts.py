@@ -143,8 +143,11 @@ def is_better_nowhere(pair: Comparison) -> bool:
 
 
 def _where_worse(name: str, pair: Comparison) -> str:
-    """The domains in which a constant guess (a) loses less than a model (b), and how sure."""
-    sure = pair.difference_intervals[:, 0] > 0
+    """The domains in which a constant guess (a) loses less than a model (b), and how sure.
+
+    Of domains of very few rows nothing is sure: among many of them, some always look like it.
+    """
+    sure = (np.asarray(pair.a.sizes) >= FEWEST_ROWS) & (pair.difference_intervals[:, 0] > 0)
     worse = np.flatnonzero(sure if sure.any() else pair.differences > 0)
     if not len(worse):
         return ""

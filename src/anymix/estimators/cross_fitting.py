@@ -178,7 +178,7 @@ class CrossFit:
             raise InputError("loss", f"returns an array of shape {found.shape}", fix)
         if not np.all(np.isfinite(found)):
             wrong = found[~np.isfinite(found)][0]
-            fix = "give a function that is finite for every prediction"
+            fix = "give targets of moderate size, or a loss that is finite for every prediction"
             raise InputError("loss", f"is {wrong} for some row", fix)
         return found
 

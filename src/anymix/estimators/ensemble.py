@@ -40,7 +40,7 @@ from anymix.estimators.held_out_results import columns_of, frontier_of
 from anymix.estimators.keywords import by_name
 from anymix.estimators.light_reading import rows_without_features, targets_of
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.choosing import Mixtures, is_mixture_of, target_mixtures
 
 Array = NDArray[np.float64]
 
@@ -81,8 +81,9 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         How rows held out choose: "guard", the tamest candidate within one paired standard error of
         the best; "1se", within the best one's own; or "min", the best.
     cv : int, splitter or iterable
-        The number of folds, dealt evenly over domains and classes, so that every domain needs that
-        many rows; or a splitter or pairs (train, test) that hold out every row once.
+        The number of folds, dealt evenly over domains and classes, fewer if the smallest domain
+        has fewer rows (2 at least); or a splitter or pairs (train, test) that hold out every row
+        once, and some rows of every domain each time.
     n_steps : int
         Steps of λ for each t; each costs `cv` fits.
     loss : "auto" or function
@@ -233,6 +234,8 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
             chosen = held.free_of_charge(averages)
         self._keep(held, candidates, chosen)
         self._fit_choice(cross, path, candidates[chosen])
+        if chosen == 0 and not is_mixture_of(target, sizes):  # of which there was but one model
+            warnings.warn(KEPT, NothingGained, stacklevel=3)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -292,6 +295,12 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
                 f"is {type(self.estimator).__name__}(...), a classifier without predict_proba",
                 "wrap it in CalibratedClassifierCV, or give another",
             )
+        if not hasattr(self.estimator, "predict"):
+            found = f"is {type(self.estimator).__name__}(...), which has no predict"
+            raise InputError("estimator", found, "give a classifier or a regressor")
+        if isinstance(self.robustness, str | float | int) or len(list(self.robustness)) == 0:
+            fix = "give a list of numbers in (0, 1]"
+            raise InputError("robustness", f"is {self.robustness!r}", fix)
         for t in self.robustness:
             finite_number("robustness", t, "give numbers in (0, 1]", lambda x: 0 < x <= 1)
         if self.rule not in RULES:  # before all the fits, not after
@@ -357,8 +366,6 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         self.estimator_ = self.estimators_[0] if len(weighted) == 1 else None
         self.mixture_ = choice.mixture
         self.n_fits_ = len(path) * len(cross.splits) + len(weighted)
-        if choice.steps == [path[0]]:
-            warnings.warn(KEPT, NothingGained, stacklevel=3)
 
     def keep_ordinary(self, X: Any, y: Any) -> Self:
         """Put the ordinary model in the place of the one chosen, fitted to these rows.

@@ -196,7 +196,7 @@ class Judged(ABC):
 
     def change(self, c: int) -> tuple[float, float]:
         """V_c − V_0, and the paired standard error by which the guard judges it."""
-        return float(self.expected[c] - self.expected[0]), self.error(c, self.worst[0], 0)
+        return float(self.expected[c] - self.expected[0]), self.doubt(c, 0, self.worst[0])
 
     def choose(self, rule: str = "guard") -> int:
         """The place of the model to take.
@@ -216,7 +216,7 @@ class Judged(ABC):
             raise InputError("rule", f"is {rule!r}", "give 'guard', 'min' or '1se'")
         if rule == "min":
             return int(np.argmin(self.expected))
-        if self._is_known_by_few():
+        if self.is_known_by_few:
             return 0
         fit = np.where(self._is_constant, np.inf, self.expected)
         best = self.best
@@ -264,7 +264,8 @@ class Judged(ABC):
         little = (self.value >= (1 - WORTH) * floor) & (learnt < 0.5 * learnt[0])
         return np.asarray(little & (np.arange(len(little)) > 0))
 
-    def _is_known_by_few(self) -> bool:
+    @property
+    def is_known_by_few(self) -> bool:
         """Whether the worst mixture of the ordinary model rests on a domain of very few rows."""
         return bool(np.any((self.worst[0] > 0.01) & (self.squares > 1 / FEWEST_ROWS)))
 

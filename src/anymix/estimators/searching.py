@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from anymix.auditing.words import FEWEST_ROWS
 from anymix.estimators.baselines import Baseline, alone_solutions, baseline_losses, is_regret
 from anymix.estimators.fitting import between
 from anymix.estimators.guarding import HeldOut
@@ -32,7 +33,7 @@ from anymix.estimators.ordinary import (
     rough_ordinary,
 )
 from anymix.mixtures import MixtureSet, Penalty
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.choosing import Mixtures, is_mixture_of, target_mixtures
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import Loss
@@ -182,6 +183,9 @@ class Found:
         )
         if self.best_robust == 0:
             return sentence
+        if held.is_known_by_few:
+            few = f"has fewer than {FEWEST_ROWS} rows, which tell nothing: merge it with another"
+            return f"{sentence} (its worst domain {few})"
         change, error = held.change(self.best_robust)
         return (
             f"{sentence} (its worst loss on rows held out is {held.value[0]:.4g}; the best robust "
@@ -301,9 +305,8 @@ def _shared(
 
 def _without_copies(plan: Plan, rows: Rows) -> Plan:
     """No robust candidates where Λ is but the mixture of the data: they are the ordinary model."""
-    target, m = target_mixtures(plan.mixtures, None, rows.sizes(), rows.names), rows.sizes()
-    near = 1 / len(rows)  # a part of the rows cannot have just the mixture of all
-    same = target.is_point and np.allclose(target.center, m / m.sum(), rtol=0, atol=near)
+    target = target_mixtures(plan.mixtures, None, rows.sizes(), rows.names)
+    same = is_mixture_of(target, rows.sizes())
     return replace(plan, candidates=[]) if same else plan
 
 

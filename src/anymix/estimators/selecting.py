@@ -152,6 +152,9 @@ class AgnosticSelecting(BaseEstimator):
             raise InputError("solver", f"is {self.solver!r}", fix)
         if self.solver != "exact":
             raise InputError("solver", f"is {self.solver!r}", "give 'exact'")
+        if self.prior is not None and not isinstance(self.prior, Penalty):
+            fix = "give a penalty on λ, such as DirichletPrior(...), or None"
+            raise InputError("prior", f"is {self.prior!r}", fix)
         if self.rule not in RULES:
             raise InputError("rule", f"is {self.rule!r}", "give 'guard', 'min' or '1se'")
 

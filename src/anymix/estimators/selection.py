@@ -25,7 +25,8 @@ __all__ = ["AgnosticClassifierCV", "AgnosticRegressorCV"]
 class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
     """The classifier that rows held out recommend: an ordinary one, or one for the worst mixture.
 
-    Candidates are the ordinary model, fitted to all rows alike, and solutions of
+    Candidates are the ordinary model, fitted to all rows alike (a row of several domains counts
+    once in each), and solutions of
 
         min_w max_{λ∈Λ_t}  Σ_k λ_k (L_k(w) − b_k) + γ R(w − a) − μ χ²(λ‖m̄),
 

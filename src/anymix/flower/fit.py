@@ -41,6 +41,7 @@ from anymix.flower.results import Record
 from anymix.flower.secure import Secure
 from anymix.flower.solve import FederatedSolution
 from anymix.mixtures import MixtureSet
+from anymix.mixtures.choosing import is_mixture_of
 from anymix.solvers.exact import Solution, solve
 from anymix.solvers.frontier import Frontier
 from anymix.solvers.paths import Path
@@ -256,10 +257,7 @@ class _Search:
     def _is_data_mixture(self) -> bool:
         """Whether Λ is but the mixture of all rows: every candidate is the ordinary model."""
         m = self.folded.roster.sizes
-        near = self.target.is_point and np.allclose(
-            self.target.center, m / m.sum(), rtol=0, atol=1 / m.sum()
-        )
-        return len(m) == 1 or bool(near)
+        return len(m) == 1 or is_mixture_of(self.target, m)
 
     def _chain(
         self, number: int, chain: Sequence[Candidate], ordinary: Waypoint

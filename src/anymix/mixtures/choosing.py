@@ -23,7 +23,14 @@ from anymix.mixtures.simplices import Simplex
 Array = NDArray[np.float64]
 Mixtures = MixtureSet | Callable[[Array], MixtureSet] | str | None
 
-__all__ = ["Mixtures", "data_mixture", "mixture_set", "target_mixtures", "target_over"]
+__all__ = [
+    "Mixtures",
+    "data_mixture",
+    "is_mixture_of",
+    "mixture_set",
+    "target_mixtures",
+    "target_over",
+]
 
 EXAMPLES = {"chi2": "chi2:2.0", "cvar": "cvar:0.3", "tv": "tv:0.2"}
 WORDS = f"simplex, data, {', '.join(EXAMPLES.values())} or a .json file"
@@ -127,6 +134,30 @@ def data_mixture(sizes: ArrayLike) -> Point:
     """
     m = np.asarray(sizes, dtype=np.float64)
     return Point(m / m.sum())
+
+
+def is_mixture_of(mixtures: MixtureSet, sizes: ArrayLike) -> bool:
+    """Whether Λ is but {m̄}, up to one row: then every model is the ordinary one.
+
+    Parameters
+    ----------
+    mixtures : MixtureSet
+        Λ.
+    sizes : array-like of shape (p,)
+        Rows of each domain.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> is_mixture_of(Point([0.25, 0.75]), [10, 30]), is_mixture_of(Point([0.5, 0.5]), [10, 30])
+    (True, False)
+    """
+    m = np.asarray(sizes, dtype=np.float64)  # a part of the rows cannot have just this mixture
+    near = mixtures.is_point and np.allclose(mixtures.center, m / m.sum(), rtol=0, atol=1 / m.sum())
+    return bool(near)
 
 
 def mixture_set(text: str, names: Iterable[Any] | None, sizes: ArrayLike) -> MixtureSet:

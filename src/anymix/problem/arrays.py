@@ -104,7 +104,7 @@ def _moderate(y: Array) -> Array:
     most = float(np.max(np.abs(y), initial=0.0))
     if most > 1e150 or 0 < most < 1e-150:
         found = f"has values up to {most:.0e}, whose squares are no numbers"
-        raise InputError("y", found, f"divide y by {most:.0e}")
+        raise InputError("y", found, f"divide it by {most:.0e}")
     return y
 
 
