@@ -98,6 +98,12 @@ def test_of_many_such_domains_the_three_worst_are_named() -> None:
     )
 
 
+def test_where_there_is_no_other_model_no_gain_is_spoken_of() -> None:
+    model = wrong((100, 50), (10, 20))
+    said = verdict(compare(model, model), kept=True)
+    assert said == "No robust model differs from the ordinary one for these mixtures: it is kept."
+
+
 def test_of_two_rows_nothing_is_sure() -> None:
     n = (100, 2)
     model = wrong(n, (10, 2))

@@ -59,6 +59,10 @@ def verdict(
 
 def _decision(pair: Comparison, kept: bool) -> str:
     """The model that rows held out have chosen, and why."""
+    rows = zip(pair.a.row_losses, pair.b.row_losses, strict=True)
+    same = not any(np.any(a != b) for a, b in rows)
+    if kept and same:
+        return "No robust model differs from the ordinary one for these mixtures: it is kept."
     if kept and is_worse_everywhere(pair):
         return "A robust model is worse for everybody on rows not seen: keep the ordinary model."
     if kept:
@@ -66,7 +70,7 @@ def _decision(pair: Comparison, kept: bool) -> str:
             "Nothing to gain for the worst domain with these data and features: the ordinary "
             f"model is kept.{_too_few(pair.a)}"
         )
-    if not any(np.any(a != b) for a, b in zip(pair.a.row_losses, pair.b.row_losses, strict=True)):
+    if same:
         return (
             "The robust model is taken by all rows, but in every part that was judged the ordinary "
             "one was kept: nothing is known of its gain on rows not seen."
