@@ -158,6 +158,22 @@ def test_that_few_rows_are_the_reason_is_said() -> None:
         assert model.robustness_ == 0
 
 
+def test_rows_of_no_weight_take_no_place_in_a_fold() -> None:
+    """Six rows of the small domain count; dealt with the others, some fold would have none."""
+    X, y, domains = labels_data()
+    rural = np.flatnonzero(domains == "rural")
+    weight = np.ones(len(y))
+    weight[rural[6:]] = 0
+    some = weight > 0
+    with warnings.catch_warnings(action="ignore", category=NothingGained):
+        model = ax.AgnosticClassifierCV(**SMALL).fit(X, y, domains=domains, sample_weight=weight)
+        peer = ax.AgnosticClassifierCV(**SMALL).fit(X[some], y[some], domains=domains[some])
+    np.testing.assert_allclose(model.coef_, peer.coef_, atol=1e-6)
+    for name, column in model.cv_results_.items():
+        if name.endswith(("loss", "city", "rural")):
+            np.testing.assert_allclose(column, peer.cv_results_[name], atol=1e-9)
+
+
 def test_one_domain_has_no_robust_candidate_and_no_warning() -> None:
     X, y, _ = labels_data()
     for domains in (None, np.zeros(len(y))):

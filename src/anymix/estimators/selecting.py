@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -135,7 +136,8 @@ class AgnosticSelecting(BaseEstimator):
         self._check()
         far = far_problem(X, y, domains, sample_weight, self._loss(), self.fit_intercept)
         if far is None:
-            rows = widened(self._read(X, y, domains, sample_weight), self.domain_features)
+            read = self._counted(self._read(X, y, domains, sample_weight))
+            rows = widened(read, self.domain_features)
         else:
             refuse_class_weight(self.class_weight)
             rows = sample_to_search(self, far)
@@ -145,6 +147,12 @@ class AgnosticSelecting(BaseEstimator):
         if choice.is_ordinary and len(choice.found.candidates) > 1:
             warnings.warn(choice.nothing_gained, NothingGained, stacklevel=3)
         return self
+
+    def _counted(self, rows: Rows) -> Rows:
+        """The rows of weight above 0, so that others take no place in a fold; splits count all."""
+        if rows.weight is None or not isinstance(self.cv, Integral) or np.all(rows.weight > 0):
+            return rows
+        return rows.take(np.flatnonzero(rows.weight > 0))
 
     def _check(self) -> None:
         if self.solver in ("stochastic", "optimistic"):
