@@ -1219,7 +1219,7 @@ def test_intercept_only() -> None:
 @pytest.mark.parametrize("size", [1e200, 1e-200])
 def test_targets_whose_squares_are_no_numbers_are_refused(size: float) -> None:
     y = size * np.arange(4.0)
-    with pytest.raises(ValueError, match=r"y has values up to 3e[-+]\d+, whose squares.*divide y"):
+    with pytest.raises(ValueError, match=r"y has values up to 3e[-+]\d+, whose squares.*divide it"):
         LinearDomains(np.ones((4, 1)), y, [0, 0, 1, 1], SquaredError())
 
 

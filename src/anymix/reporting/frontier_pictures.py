@@ -99,7 +99,7 @@ def frontier_figure(front: Front, title: str | None = None) -> Figure:
 
 
 def _draw_points(axes: Axes, panel: Panel) -> None:
-    """The points of the series, joined in the order of t, with their standard errors."""
+    """The points of the series, joined from left to right, with their standard errors."""
     for i, series in enumerate(panel.series):
         looks = (
             FAINT
@@ -108,8 +108,10 @@ def _draw_points(axes: Axes, panel: Panel) -> None:
         )
         # An infinite line would not be drawn at all; one of twice the picture leaves it.
         along, up = (np.minimum(e, 2 * (end[1] - end[0])) for e, end in _errors(panel, series))
-        axes.errorbar(series.pooled, series.worst, xerr=along, yerr=up, elinewidth=0.6,
-                      label=series.rows, zorder=3 - i, **looks)  # fmt: skip
+        order = np.argsort(series.pooled, kind="stable")  # a tame model of a larger t lies back
+        axes.errorbar(series.pooled[order], series.worst[order], xerr=along[order],
+                      yerr=up[order], elinewidth=0.6, label=series.rows, zorder=3 - i,
+                      **looks)  # fmt: skip
     if len(panel.series) > 1:
         axes.legend(frameon=False)
 

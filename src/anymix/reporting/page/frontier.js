@@ -49,7 +49,7 @@ function paintFrontier(width, panel) {
 
 function paintSeries(s, points, box, axis, up) {
   const faint = isFaint(s);
-  const nodes = points.length > 1 ? [path(points, faint ? "faint" : "front")] : [];
+  const nodes = points.length > 1 ? [path([...points].sort((a, b) => a[0] - b[0]), faint ? "faint" : "front")] : [];
   const clip = (v, a, b) => Math.min(Math.max(v, a), b);
   points.forEach(([x, y], i) => {
     const [ex, ey] = [s.pooled_error[i], s.worst_error[i]].map((e) => (e === null ? Infinity : e));
