@@ -22,6 +22,7 @@ from sklearn.utils.validation import validate_data
 
 import anymix as ax
 from anymix import datasets
+from anymix.errors import InputError
 from anymix.estimators.fitting import fit_problem
 from anymix.estimators.guarding import NothingGained
 from anymix.estimators.overfitting import OverfitWarning
@@ -172,6 +173,9 @@ def test_rows_of_no_weight_take_no_place_in_a_fold() -> None:
     for name, column in model.cv_results_.items():
         if name.endswith(("loss", "city", "rural")):
             np.testing.assert_allclose(column, peer.cv_results_[name], atol=1e-9)
+    weight[rural] = 0
+    with pytest.raises(InputError, match="sample_weight is zero for all rows of 'rural'; give"):
+        ax.AgnosticClassifierCV(**SMALL).fit(X, y, domains=domains, sample_weight=weight)
 
 
 def test_one_domain_has_no_robust_candidate_and_no_warning() -> None:

@@ -152,7 +152,13 @@ class AgnosticSelecting(BaseEstimator):
         """The rows of weight above 0, so that others take no place in a fold; splits count all."""
         if rows.weight is None or not isinstance(self.cv, Integral) or np.all(rows.weight > 0):
             return rows
-        return rows.take(np.flatnonzero(rows.weight > 0))
+        found = rows.take(np.flatnonzero(rows.weight > 0))
+        counts = found.domains.counts(len(rows.names))
+        if np.any(counts == 0):
+            name = rows.names.tolist()[int(np.argmin(counts))]
+            fix = "give some of them a weight above 0, or leave the domain out"
+            raise InputError("sample_weight", f"is zero for all rows of {name!r}", fix)
+        return found
 
     def _check(self) -> None:
         if self.solver in ("stochastic", "optimistic"):
