@@ -131,11 +131,11 @@ class Front:
         sides = "Left is better for all rows, down is better for the worst mixture."
         if self.robustness.size == 1:
             return f"The point is a model. {sides}"
-        start = "at the ordinary model" if self.ordinary is not None else "with the least robust"
         least, most = robustness_in_words(0), robustness_in_words(1)
         return (
-            f"Each point is a model. {sides} The line starts {start} and goes on as the robustness "
-            f"t grows: {least} looks at all rows alike, {most} at the worst mixture alone."
+            f"Each point is a model. {sides} The line joins them from left to right. Their "
+            f"robustness t says what they look at: {least} at all rows alike, {most} at the worst "
+            "mixture alone."
         )
 
     def finding(self) -> str | None:
