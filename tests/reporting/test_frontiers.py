@@ -82,7 +82,7 @@ def test_the_words_say_what_was_taken_and_what_it_costs() -> None:
     assert plain(without.finding()) == "The robust model with t = 0.75 was taken."
     assert "ordinary" not in without.reading()
     assert "Each point is a model." in found.reading()
-    assert "starts at the ordinary model" in found.reading()
+    assert "The line joins them from left to right." in found.reading()
     assert "line" not in checked_frontier(a_front(1)).reading()
 
 
