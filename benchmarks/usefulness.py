@@ -408,8 +408,9 @@ def parser() -> argparse.ArgumentParser:
     about = (__doc__ or "").partition("\n")[0]
     p = argparse.ArgumentParser(description=about)
     known = {**TABLES, **FURTHER}
-    p.add_argument("--tables", nargs="+", choices=known, default=list(TABLES), metavar="TABLE")
-    p.add_argument("--further", action="store_true", help="the further tables, a line for each")
+    which = p.add_mutually_exclusive_group()
+    which.add_argument("--tables", nargs="+", choices=known, default=list(TABLES), metavar="TABLE")
+    which.add_argument("--further", action="store_true", help="the further tables, a line for each")
     p.add_argument(
         "--methods", nargs="+", choices=ALL_METHODS, default=list(ALL_METHODS), metavar="METHOD"
     )

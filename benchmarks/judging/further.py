@@ -81,7 +81,10 @@ def log_count(column: str) -> Target:
 
 _ABORTION = "abany abdefect abnomore abhlth abpoor abrape absingle id hispaniccat"
 _COVID = "result subject_id fake_first_name fake_last_name test_id clinic_name ct_result"
-_LOANS = "interest_rate grade sub_grade emp_title installment issue_month state"
+_LOANS = (
+    "interest_rate grade sub_grade emp_title installment issue_month state balance paid_total "
+    "paid_principal paid_interest paid_late_fees"
+)
 _POVERTY = "percbelowpoverty percchildbelowpovert percadultpoverty percelderlypoverty"
 _STOPS = "vehicleSearch idNum date lat long neighborhood personSearch preRace"
 _VISITS = "visits nvisits ovisits novisits"
@@ -136,7 +139,12 @@ CLASSES = {
     "covid-payer": Source(
         "medicaldata/covid_testing", equal_to("result", "positive"), "payor_group", _COVID
     ),
-    "colon-treatment": Source("survival/colon", number("status"), "rx", "status id study time"),
+    "colon-treatment": Source(  # a patient has two rows; that of the death
+        "survival/colon",
+        lambda t: t["status"].where(t["etype"] == 2),
+        "rx",
+        "status id study time etype",
+    ),
     "death-sex": Source("survival/flchain", number("death"), "sex", "death futime chapter"),
     "death-tumour": Source(
         "survival/rotterdam", number("death"), "size", "death dtime rtime recur pid"

@@ -344,6 +344,14 @@ def test_a_model_for_which_nobody_pays() -> None:
     assert found.free_of_charge([]) == 0
 
 
+def test_a_domain_that_is_not_the_worst_may_not_pay_either() -> None:
+    noise, domains = np.tile([-0.1, 0.1], 250), np.repeat(["a", "b", "c"], [400, 50, 50])
+    ordinary, other = (np.repeat(L, [400, 50, 50]) + noise for L in ([1, 1, 3], [0.8, 1.9, 3]))
+    found = held_out([ordinary, other + 1e-3 * noise], domains)
+    assert found.pooled[1] < 0.95 * found.pooled[0]
+    assert found.free_of_charge([1]) == 0
+
+
 def test_one_standard_error_rule() -> None:
     """The best model's own error is the limit; the ordinary model first, then the pooled loss."""
     noise = np.tile([-1.0, 1.0], 50)

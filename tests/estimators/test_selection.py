@@ -154,7 +154,7 @@ def test_that_few_rows_are_the_reason_is_said() -> None:
     few = np.flatnonzero(domains == "city")[:9]
     domains[few], y[few] = "island", np.where(X[few, 0] > 0, "no", "yes")
     for rule in ("guard", "1se"):
-        with pytest.warns(NothingGained, match="its worst domain has fewer than 10 rows"):
+        with pytest.warns(NothingGained, match="rests on a domain of fewer than 10 rows"):
             model = ax.AgnosticClassifierCV(**SMALL, rule=rule).fit(X, y, domains=domains)
         assert model.robustness_ == 0
 
@@ -176,6 +176,22 @@ def test_rows_of_no_weight_take_no_place_in_a_fold() -> None:
     weight[rural] = 0
     with pytest.raises(InputError, match="sample_weight is zero for all rows of 'rural'; give"):
         ax.AgnosticClassifierCV(**SMALL).fit(X, y, domains=domains, sample_weight=weight)
+
+
+@pytest.mark.parametrize("unit", [1 / 460, 1e6])
+def test_the_unit_of_the_weights_changes_no_choice(unit: float) -> None:
+    """Not even what is tried: weights that sum to 1 are no sign of the mixture of the data."""
+    X, y, domains = labels_data()
+    options = {**SMALL, "mixtures": ax.Point([0.5, 0.5])}
+    with warnings.catch_warnings(action="ignore", category=NothingGained):
+        one = ax.AgnosticClassifierCV(**options).fit(X, y, domains=domains)
+        model = ax.AgnosticClassifierCV(**options)
+        model.fit(X, y, domains=domains, sample_weight=np.full(len(y), unit))
+    assert len(one.cv_results_["pooled_test_loss"]) > 1
+    assert model.best_index_ == one.best_index_
+    np.testing.assert_allclose(
+        model.cv_results_["pooled_test_loss"], one.cv_results_["pooled_test_loss"], atol=1e-4
+    )
 
 
 def test_one_domain_has_no_robust_candidate_and_no_warning() -> None:

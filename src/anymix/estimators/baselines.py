@@ -48,8 +48,9 @@ def baseline_losses(problem: LinearDomains, baseline: Baseline, options: dict[st
         return np.array([alone[k].domain_losses[k] for k in range(p)])
     if isinstance(baseline, str):
         raise InputError("baseline", f"is {baseline!r}", f"give None, 'regret' or {p} numbers")
-    if np.shape(baseline) not in ((p,), (p, 1)):
-        found = f"has shape {np.shape(baseline)}, and there are {p} domains"
+    shape = np.asarray(baseline, dtype=object).shape
+    if shape not in ((p,), (p, 1)):
+        found = f"has shape {shape}, and there are {p} domains"
         raise InputError("baseline", found, f"give None, 'regret' or {p} numbers")
     return numbers("baseline", baseline, p)
 

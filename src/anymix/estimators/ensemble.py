@@ -64,7 +64,7 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
     whose last step does. Candidates are the ordinary model and those fitted with the weights of a
     few mixtures, each harder than the one before; rows held out choose. The ordinary model is kept
     (`NothingGained` warns) unless another is better for the worst mixture by more than chance, or
-    an average of models is surely better for all rows, and nobody pays.
+    an average of models is surely better for all rows, and no domain surely pays.
 
     Parameters
     ----------
@@ -79,7 +79,8 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         `n_steps` steps with each t in rising order.
     rule : str
         How rows held out choose: "guard", the tamest candidate within one paired standard error of
-        the best; "1se", within the best one's own; or "min", the best.
+        the best; "1se", within the best one's own; or "min", the best. The first two keep the
+        ordinary model where its worst domain has fewer than ten rows.
     cv : int, splitter or iterable
         The number of folds, dealt evenly over domains and classes, fewer if the smallest domain
         has fewer rows (2 at least); or a splitter or pairs (train, test) that hold out every row
@@ -229,12 +230,12 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         candidates = candidates_of(path, self.combine)
         held = _held_out(cross, candidates, target, reference)
         chosen = held.choose(self.rule)
-        if chosen == 0 and self.rule == "guard":  # averages may serve all, whoever is worst
+        if chosen == 0 and self.rule == "guard" and not held.is_known_by_few:
             averages = [i for i, c in enumerate(candidates) if len(c.steps) > 1]
             chosen = held.free_of_charge(averages)
         self._keep(held, candidates, chosen)
         self._fit_choice(cross, path, candidates[chosen])
-        if chosen == 0 and not is_mixture_of(target, sizes):  # of which there was but one model
+        if chosen == 0 and not is_mixture_of(target, sizes, len(cross.rows)):  # or none was tried
             warnings.warn(KEPT, NothingGained, stacklevel=3)
         return self
 
@@ -298,7 +299,7 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         if not hasattr(self.estimator, "predict"):
             found = f"is {type(self.estimator).__name__}(...), which has no predict"
             raise InputError("estimator", found, "give a classifier or a regressor")
-        if isinstance(self.robustness, str | float | int) or len(list(self.robustness)) == 0:
+        if np.ndim(self.robustness) != 1 or len(self.robustness) == 0:
             fix = "give a list of numbers in (0, 1]"
             raise InputError("robustness", f"is {self.robustness!r}", fix)
         for t in self.robustness:

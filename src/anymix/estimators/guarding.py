@@ -20,7 +20,8 @@ with a few very large ones, it is known badly, and counts for more, by Student's
 The tamest is the ordinary model, c = 0, or else the one of least mean loss on all rows. In the
 latter case a model will do as well that keeps four fifths of the gain V_0 − V_b: on very many rows
 the last fifth, though sure, often costs all others more than the rest together. And no model
-differs from another that is within 1 % of |V_0|: what is that small, however sure, helps no one.
+differs from another within 1 % of the ordinary one's worst loss on these very rows: what is that
+small, however sure, helps no one.
 
 The ordinary model is also kept where its worst domain has fewer than ten rows, which tell nothing.
 And no model is taken that is little more than a constant guess: no better than that for its worst
@@ -154,7 +155,8 @@ class Judged(ABC):
         C, p = regret.shape
         easy = self.prior is None and (self.mixtures.is_simplex or self._corners is not None)
         half = np.random.default_rng(0).standard_normal(((DRAWS if easy else FEW_DRAWS) // 2, p))
-        total, at_once = np.zeros(C), max(1, int(MOST_AT_ONCE / regret.size))
+        width = p if self.mixtures.is_simplex or self._corners is None else len(self._corners)
+        total, at_once = np.zeros(C), max(1, int(MOST_AT_ONCE / (C * max(p, width))))
         for start in range(0, len(half), at_once):
             apart = self.spread * half[start : start + at_once]  # (draws, p)
             for sign in (1, -1):
@@ -206,7 +208,8 @@ class Judged(ABC):
         rule : str
             "guard", the tamest that is within one paired standard error of the best, or has four
             fifths of its gain; "1se", the tamest whose V is within the best one's own standard
-            error; or "min", the best.
+            error; or "min", the best. The first two keep the ordinary model where its worst
+            domain has fewer than ten rows.
 
         Returns
         -------
@@ -227,10 +230,10 @@ class Judged(ABC):
         return self._tamest(good & np.isfinite(fit))
 
     def free_of_charge(self, among: Sequence[int]) -> int:
-        """The place of a model for which nobody pays, of least mean loss; 0 if there is none.
+        """The place of a model for which no domain surely pays, of least mean loss; 0 if none is.
 
-        Its V is at most the ordinary model's, and its mean loss on all rows is surely less, by two
-        standard errors and half a percent.
+        Its V is at most the ordinary model's, its mean loss on all rows is surely less, by two
+        standard errors and half a percent, and no domain's is more by two standard errors.
 
         Parameters
         ----------
@@ -244,9 +247,16 @@ class Judged(ABC):
         enough = FOR_ALL * abs(float(self.pooled[0]))
         for c in sorted(among, key=lambda c: float(self.pooled[c])):
             sure = max(SURELY * self.error(c, self.reference, 0), enough)
-            if self.expected[c] <= self.expected[0] and self.pooled[0] - self.pooled[c] > sure:
+            gains = self.expected[c] <= self.expected[0] and self.pooled[0] - self.pooled[c] > sure
+            if gains and not self._burdens(c):
                 return c
         return 0
+
+    def _burdens(self, c: int) -> bool:
+        """Whether some domain surely pays for a model."""
+        more = self.domain_losses[c] - self.domain_losses[0]
+        domains = np.eye(len(more))
+        return any(m > SURELY * self.error(c, e, 0) for m, e in zip(more, domains, strict=True))
 
     @property
     def best(self) -> int:

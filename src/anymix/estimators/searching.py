@@ -183,10 +183,10 @@ class Found:
         )
         if self.best_robust == 0:
             return sentence
-        if held.is_known_by_few:
-            few = f"has fewer than {FEWEST_ROWS} rows, which tell nothing: merge it with another"
-            return f"{sentence} (its worst domain {few})"
         change, error = held.change(self.best_robust)
+        if change < 0 and held.is_known_by_few:
+            few = f"fewer than {FEWEST_ROWS} rows, or of a few heavy ones, which tell nothing"
+            return f"{sentence} (its worst mixture rests on a domain of {few}: merge it)"
         return (
             f"{sentence} (its worst loss on rows held out is {held.value[0]:.4g}; the best robust "
             f"model changes what is to be expected of it by {change:+.2g}, with a standard error "
@@ -306,7 +306,7 @@ def _shared(
 def _without_copies(plan: Plan, rows: Rows) -> Plan:
     """No robust candidates where Λ is but the mixture of the data: they are the ordinary model."""
     target = target_mixtures(plan.mixtures, None, rows.sizes(), rows.names)
-    same = is_mixture_of(target, rows.sizes())
+    same = is_mixture_of(target, rows.sizes(), len(rows))
     return replace(plan, candidates=[]) if same else plan
 
 

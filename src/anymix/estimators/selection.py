@@ -32,7 +32,8 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
 
     Λ_t = {(1−t) m̄ + t λ : λ ∈ Λ}, for all t, γ, μ and r = max_skewness to be tried. Each is judged
     by V = E max_{λ∈Λ} Σ_k λ_k (L̂_k − b_k), L̂_k its loss on the rows of domain k under models fitted
-    without them; E is over the errors of these means, for which domain is worst is not sure either.
+    without them; E is over the errors of the ordinary model's means, the same for all, for which
+    domain is worst is not sure either.
     A robust model is taken only where it is really better than the ordinary one on such rows;
     otherwise the ordinary one is kept, and a `NothingGained` warning says so.
 
@@ -56,7 +57,8 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
         among them, otherwise that of least mean loss on all rows (here one with four fifths of the
         best one's gain will do as well). Gains below 1 % of the ordinary model's loss are none.
         "min" is the least V; "1se" the tamest model within the best one's own standard
-        error of it.
+        error of it. But for "min", the ordinary model is kept where its worst domain has fewer
+        than ten rows.
     mixtures : MixtureSet, function, str or None
         Λ, the mixtures to guard against: a set, a function of the domains' sizes that gives one,
         words such as "chi2:2.0", or None for any mixture (the simplex).
@@ -164,7 +166,8 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         among them, otherwise that of least mean loss on all rows (here one with four fifths of the
         best one's gain will do as well). Gains below 1 % of the ordinary model's loss are none.
         "min" is the least V; "1se" the tamest model within the best one's own standard
-        error of it.
+        error of it. But for "min", the ordinary model is kept where its worst domain has fewer
+        than ten rows.
     loss : str
         "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
     delta : float

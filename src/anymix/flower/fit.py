@@ -257,7 +257,7 @@ class _Search:
     def _is_data_mixture(self) -> bool:
         """Whether Λ is but the mixture of all rows: every candidate is the ordinary model."""
         m = self.folded.roster.sizes
-        return len(m) == 1 or is_mixture_of(self.target, m)
+        return len(m) == 1 or is_mixture_of(self.target, m, m.sum())
 
     def _chain(
         self, number: int, chain: Sequence[Candidate], ordinary: Waypoint

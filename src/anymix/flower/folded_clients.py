@@ -253,7 +253,7 @@ class ClientsHeldOut(Judged):
         return self._known[key]
 
     def look(self) -> None:
-        """Ask in one round for all errors that a choice and its table need."""
+        """Ask in one round, after that of `spread`, for the errors of a choice and its table."""
         every = range(len(self.losses))
         wanted: list[tuple[int, Array, int | None]] = []
         for mixture in (self.worst, [self.reference] * len(every)):

@@ -136,7 +136,7 @@ def data_mixture(sizes: ArrayLike) -> Point:
     return Point(m / m.sum())
 
 
-def is_mixture_of(mixtures: MixtureSet, sizes: ArrayLike) -> bool:
+def is_mixture_of(mixtures: MixtureSet, sizes: ArrayLike, n_rows: float) -> bool:
     """Whether Λ is but {m̄}, up to one row: then every model is the ordinary one.
 
     Parameters
@@ -144,7 +144,9 @@ def is_mixture_of(mixtures: MixtureSet, sizes: ArrayLike) -> bool:
     mixtures : MixtureSet
         Λ.
     sizes : array-like of shape (p,)
-        Rows of each domain.
+        The sum of the weights of each domain's rows.
+    n_rows : float
+        How many rows there are: a part of them cannot have just this mixture.
 
     Returns
     -------
@@ -152,12 +154,14 @@ def is_mixture_of(mixtures: MixtureSet, sizes: ArrayLike) -> bool:
 
     Examples
     --------
-    >>> is_mixture_of(Point([0.25, 0.75]), [10, 30]), is_mixture_of(Point([0.5, 0.5]), [10, 30])
-    (True, False)
+    >>> is_mixture_of(Point([0.25, 0.75]), [0.1, 0.3], 40)
+    True
+    >>> is_mixture_of(Point([0.5, 0.5]), [0.1, 0.3], 40)
+    False
     """
-    m = np.asarray(sizes, dtype=np.float64)  # a part of the rows cannot have just this mixture
-    near = mixtures.is_point and np.allclose(mixtures.center, m / m.sum(), rtol=0, atol=1 / m.sum())
-    return bool(near)
+    m = np.asarray(sizes, dtype=np.float64)
+    near = np.allclose(mixtures.center, m / m.sum(), rtol=0, atol=1 / n_rows)
+    return mixtures.is_point and bool(near)
 
 
 def mixture_set(text: str, names: Iterable[Any] | None, sizes: ArrayLike) -> MixtureSet:
