@@ -107,7 +107,8 @@ def test_of_further_tables_there_is_a_line_each(
     methods, file = ["ordinary", "anymix"], tmp_path / "page.md"
     main(usefulness, tmp_path, "--markdown", str(file), methods=methods)
     whole = file.read_text(encoding="utf-8")
-    main(usefulness, tmp_path, "--further", "--markdown", str(file), methods=methods)
+    results = ["--results", str(tmp_path / "results.jsonl"), "--splits", "2"]
+    usefulness.main(["--further", *results, "--methods", *methods, "--markdown", str(file)])
     brief = file.read_text(encoding="utf-8")
     assert "\n## classes" not in brief
     for table in ("classes", "numbers"):

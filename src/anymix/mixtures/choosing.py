@@ -160,8 +160,9 @@ def is_mixture_of(mixtures: MixtureSet, sizes: ArrayLike, n_rows: float) -> bool
     False
     """
     m = np.asarray(sizes, dtype=np.float64)
-    near = np.allclose(mixtures.center, m / m.sum(), rtol=0, atol=1 / n_rows)
-    return mixtures.is_point and bool(near)
+    if not mixtures.is_point or mixtures.n_domains != m.size:
+        return False
+    return bool(np.allclose(mixtures.center, m / m.sum(), rtol=0, atol=1 / n_rows))
 
 
 def mixture_set(text: str, names: Iterable[Any] | None, sizes: ArrayLike) -> MixtureSet:
