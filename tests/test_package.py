@@ -1,5 +1,8 @@
+import email
 import importlib.metadata
 import importlib.resources
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -113,3 +116,34 @@ def test_example_runs(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+@pytest.mark.parametrize("repository", ["", "https://example.org/us/anymix"])
+def test_nothing_is_dead_on_the_package_page(repository: str, tmp_path: Path) -> None:
+    for name in ("README.md", "LICENSE", "hatch_build.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "src" / "anymix").mkdir(parents=True)
+    shutil.copy(anymix.__file__, tmp_path / "src" / "anymix")
+    settings = (tmp_path / "pyproject.toml").read_text("utf-8")
+    given = re.sub(r'^repository = ".*?"', f'repository = "{repository}"', settings, flags=re.M)
+    (tmp_path / "pyproject.toml").write_text(given, "utf-8")
+    code = 'import hatchling.build as b; print(b.prepare_metadata_for_build_wheel("."))'
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = email.message_from_string(
+        (tmp_path / done.stdout.strip() / "METADATA").read_text("utf-8")
+    )
+    page, readme = found.get_payload(), (ROOT / "README.md").read_text("utf-8")
+    assert isinstance(page, str)
+
+    links, ours = (re.findall(r"\]\(([^)\s]+)\)", text) for text in (page, readme))
+    assert [link for link in links if not link.startswith("https://")] == []
+    prefix = f"^{re.escape(repository)}/(blob|raw)/HEAD/"
+    expected = [link for link in ours if repository or link.startswith("https://")]
+    assert [re.sub(prefix, "", link) for link in links] == expected
+    assert len(expected) < len(ours) - 20 or repository
+    assert len(found.get_all("Project-URL", [])) == (2 if repository else 0)
+    blocks = [re.findall(r"```.*?```", text, flags=re.DOTALL) for text in (page, readme)]
+    assert blocks[0] == blocks[1]
