@@ -1,9 +1,12 @@
 """The documentation speaks of names that exist."""
 
 import ast
+import doctest
 import importlib
 import inspect
+import os
 import re
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -154,6 +157,34 @@ def test_pictures_of_the_gallery_are_made_by_a_script() -> None:
         script = re.search(r"python (\S+\.py)", " ".join(part.split()))
         assert script, part
         assert (ROOT / script[1]).is_file(), script[1]
+
+
+BLOCK = re.compile(r"^```(pycon|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TUTORIALS = [page for page in PAGES if page.parent.name == "tutorials" and page.stem != "index"]
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_works_to_its_end(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a reader does it: block by block, in an empty folder, with the output that is shown."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    names: dict[str, Any] = {}
+    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+    assert blocks
+    for language, block in blocks:
+        if language == "pycon":
+            example = doctest.DocTestParser().get_doctest(block, names, page.stem, str(page), 0)
+            assert runner.run(example, clear_globs=False).failed == 0
+            names = example.globs
+            continue
+        for part in block.removeprefix("$ ").split("\n$ "):
+            command, *shown = part.splitlines()
+            done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            assert [line for line in shown if line not in done.stdout] == []
 
 
 def test_formulas_are_mathml_and_code_is_left_alone() -> None:
