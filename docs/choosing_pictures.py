@@ -37,7 +37,7 @@ def flow(axes: Any) -> None:
         ("Do you know it roughly?", "yes: DirichletPrior,\nLogPrior"),
         ("How robust?", "not sure: AgnosticClassifierCV\nchooses by rows held out"),
         (
-            "More than 100,000 rows,\nor a neural network?",
+            "A loss with a kink,\nor a neural network?",
             'yes: solver="stochastic",\nAgnosticLoss',
         ),
     ]

@@ -100,6 +100,40 @@ def test_five_pages_in_a_browser(site: Path) -> None:
         browser.close()
 
 
+@pytest.mark.slow
+@pytest.mark.browser
+def test_the_copy_button_takes_what_is_typed(site: Path) -> None:
+    sync = pytest.importorskip("playwright.sync_api")
+    with sync.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium())
+        context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+        page = context.new_page()
+        page.goto((site / "tutorials" / "table.html").as_uri())
+        page.locator(".md-code__button").first.wait_for()
+        copied = []
+        for button in page.locator(".md-code__button").all():
+            page.evaluate("navigator.clipboard.writeText('')")
+            button.click()
+            copied.append(page.wait_for_function("navigator.clipboard.readText()").json_value())
+        assert copied[1].startswith("anymix fit patients.csv")
+        lines = "\n".join(copied).splitlines()
+        assert not [line for line in lines if line.startswith((">>>", "...", "$", "city", "{'"))]
+        browser.close()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_formulas_are_not_cut_off(site: Path) -> None:
+    sync = pytest.importorskip("playwright.sync_api")
+    with sync.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium())
+        page = browser.new_page()
+        page.goto((site / "index.html").as_uri())
+        formula = page.locator("math[display=block]").first
+        assert formula.evaluate("m => m.scrollHeight - m.clientHeight") <= 0
+        browser.close()
+
+
 def chromium() -> str | None:
     """The browser of the system, if there is one; else Playwright's own."""
     for name in ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"):
