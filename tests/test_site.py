@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,59 +81,54 @@ def test_nothing_comes_from_outside_and_links_lead_somewhere(site: Path) -> None
                 assert (page.parent / html.unescape(link)).exists(), f"{link} in {page.name}"
 
 
-@pytest.mark.slow
-@pytest.mark.browser
-def test_five_pages_in_a_browser(site: Path) -> None:
+@pytest.fixture
+def page() -> Iterator[Any]:
+    """An empty page of a browser whose clipboard can be read."""
     sync = pytest.importorskip("playwright.sync_api")
     with sync.sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium())
-        page = browser.new_page()
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
-        errors: list[str] = []
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        for name in PAGES:
-            page.goto((site / f"{name}.html").as_uri())
-            assert page.locator("h1").first.is_visible()
-        page.locator("input[data-md-component=search-query]").fill("certificate")
-        page.locator(".md-search-result__item").first.wait_for(state="attached")
-        assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
-        assert errors == []
+        allowed = ["clipboard-read", "clipboard-write"]
+        yield browser.new_context(permissions=allowed).new_page()
         browser.close()
 
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_the_copy_button_takes_what_is_typed(site: Path) -> None:
-    sync = pytest.importorskip("playwright.sync_api")
-    with sync.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium())
-        context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
-        page = context.new_page()
-        page.goto((site / "tutorials" / "table.html").as_uri())
-        page.locator(".md-code__button").first.wait_for()
-        copied = []
-        for button in page.locator(".md-code__button").all():
-            page.evaluate("navigator.clipboard.writeText('')")
-            button.click()
-            copied.append(page.wait_for_function("navigator.clipboard.readText()").json_value())
-        assert copied[1].startswith("anymix fit patients.csv")
-        lines = "\n".join(copied).splitlines()
-        assert not [line for line in lines if line.startswith((">>>", "...", "$", "city", "{'"))]
-        browser.close()
+def test_five_pages_in_a_browser(site: Path, page: Any) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    for name in PAGES:
+        page.goto((site / f"{name}.html").as_uri())
+        assert page.locator("h1").first.is_visible()
+    page.locator("input[data-md-component=search-query]").fill("certificate")
+    page.locator(".md-search-result__item").first.wait_for(state="attached")
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert errors == []
 
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_formulas_are_not_cut_off(site: Path) -> None:
-    sync = pytest.importorskip("playwright.sync_api")
-    with sync.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium())
-        page = browser.new_page()
-        page.goto((site / "index.html").as_uri())
-        formula = page.locator("math[display=block]").first
-        assert formula.evaluate("m => m.scrollHeight - m.clientHeight") <= 0
-        browser.close()
+def test_the_copy_button_takes_what_is_typed(site: Path, page: Any) -> None:
+    page.goto((site / "tutorials" / "table.html").as_uri())
+    page.locator(".md-code__button").first.wait_for()
+    copied = []
+    for button in page.locator(".md-code__button").all():
+        page.evaluate("navigator.clipboard.writeText('')")
+        button.click()
+        copied.append(page.wait_for_function("navigator.clipboard.readText()").json_value())
+    assert copied[1].startswith("anymix fit patients.csv")
+    lines = "\n".join(copied).splitlines()
+    assert not [line for line in lines if line.startswith((">>>", "...", "$", "city", "{'"))]
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_formulas_are_not_cut_off(site: Path, page: Any) -> None:
+    page.goto((site / "index.html").as_uri())
+    formula = page.locator("math[display=block]").first
+    assert formula.evaluate("m => m.scrollHeight - m.clientHeight") <= 0
 
 
 def chromium() -> str | None:
