@@ -120,7 +120,7 @@ def test_a_number_given_the_rows_promises_less_than_an_expected_one(
 ) -> None:
     target = ax.Simplex(2) if lam is None else ax.Point(lam)
     rows = linear_rademacher(ONES, D, target, n_draws=4000)
-    how = {} if theorem == "tightest" else {"theorem": theorem}
+    how: dict[str, Any] = {} if theorem == "tightest" else {"theorem": theorem}
     bound = tightest if theorem == "tightest" else generalization
     given, number = (bound([0.3, 0.2], [100, 25], c, target, **how) for c in (rows, rows.value))
     assert given.value > number.value + 1.5 * number.confidence

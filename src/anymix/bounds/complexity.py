@@ -158,7 +158,7 @@ class Rademacher:
     draws : function
         λ → the T draws, (T,).
     squares : ndarray of shape (p,)
-        q_k.
+        q_k of the bound above.
     closed : ndarray of shape (N, p)
         ℜ_S(G, λ) ≤ max_j √(Σ_k closed_jk λ_k²), where no row is in two domains.
     is_disjoint : bool

@@ -195,11 +195,7 @@ def generalization(
     if str(theorem) not in THEOREMS:
         fix = "give '1', '1, corners' or 'alternative'"
         raise InputError("theorem", f"is {theorem!r}", fix)
-    if theorem == "alternative":
-        log_size, eps, n_drawn = math.log(len(m)), 0.0, len(m)
-    else:
-        log_size, eps = _cover(target, epsilon, m, corners=theorem != "1")
-        n_drawn = 0 if target.corners is None else len(target.corners)
+    log_size, eps, n_drawn = _counted(theorem, target, epsilon, m)
     terms, share = _price(c)
     widths = terms * M * np.sqrt((log_size - math.log((1 - share) * delta)) / (2 * m))  # (p,)
     drawn = share * delta / n_drawn if n_drawn else 0.0  # 0: the closed form
@@ -346,15 +342,18 @@ def _best_epsilon(target: MixtureSet, m: Array, delta: float, terms: int, share:
     return min(tried, key=width)
 
 
-def _cover(
-    target: MixtureSet, epsilon: float | None, m: Array, *, corners: bool
-) -> tuple[float, float]:
-    """(log |Λ_ε|, ε)."""
-    if corners:
-        if target.corners is None:
+def _counted(
+    theorem: str, target: MixtureSet, epsilon: float | None, m: Array
+) -> tuple[float, float, int]:
+    """log |Λ_ε| or log p, ε, and how many mixtures a complexity is drawn at; 0 for too many."""
+    if theorem == "alternative":
+        return math.log(len(m)), 0.0, len(m)
+    n_corners = 0 if target.corners is None else len(target.corners)
+    if theorem == "1, corners":
+        if not n_corners:
             fix = "say theorem='1'; only listed corners can be counted"
             raise InputError("theorem", f"is '1, corners', but those of {target!r} are many", fix)
-        return math.log(len(target.corners)), 0.0
+        return math.log(n_corners), 0.0, n_corners
     if epsilon is None:
         finite = math.isfinite(target.log_cover_size(0.0))
         epsilon = 0.0 if finite else 1 / math.sqrt(float(m.sum()))
@@ -363,7 +362,7 @@ def _cover(
     log_size = target.log_cover_size(eps)
     if math.isinf(log_size):
         raise InputError("epsilon", f"is {eps:g}, and no finite cover of Λ is so fine", fix)
-    return log_size, eps
+    return log_size, eps, n_corners
 
 
 def _read(
