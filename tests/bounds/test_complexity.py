@@ -56,6 +56,29 @@ def test_finite_is_within_its_error_of_all_signs() -> None:
     assert exact <= found.upper == pytest.approx(massart)
 
 
+def test_the_proven_bound_fails_no_more_often_than_it_says() -> None:
+    """ℜ_S = E |Σ σ_i|/12 is known from a binomial; the bound of 50 draws may miss it."""
+    ones, one, delta = np.ones((12, 1)), np.array([1.0]), 0.05
+    exact = sum(math.comb(12, j) * abs(2 * j - 12) for j in range(13)) / 2**12 / 12
+    rng, n_sets, failed = np.random.default_rng(6), 1000, 0
+    for _ in range(n_sets):
+        bound = linear_rademacher(ones, n_draws=50, seed=rng)._at_most(one, delta)
+        assert bound <= math.sqrt(1 / 12)  # the closed form
+        failed += bound < exact
+    print(f"\nfails {failed / n_sets:.3f}")
+    assert failed / n_sets <= delta + 2.5 * math.sqrt(delta * (1 - delta) / n_sets)
+
+
+def test_a_finite_class_is_bounded_by_the_largest_loss_of_each_row() -> None:
+    """Two models that are one: ℜ_S = 0, and both bounds allow for more."""
+    twice = np.stack([np.arange(1.0, 5.0)] * 2)
+    found = finite_rademacher(twice, n_draws=5000)
+    rows = math.sqrt(1 + 4 + 9 + 16) / 4
+    off = math.sqrt(2 * math.log(10) / 5000) * rows
+    assert found._at_most(np.ones(1), 0.1) == pytest.approx(found.value + off)
+    assert found._at_most(np.ones(1), 0.0) == pytest.approx(math.sqrt(2 * math.log(2)) * rows)
+
+
 @pytest.mark.parametrize(
     "mixtures",
     [

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import anymix as ax
 from anymix.auditing.concentration import betting_each
 from anymix.auditing.ways import split
-from anymix.bounds import Complexity, generalization, held_out, tightest
+from anymix.bounds import Complexity, finite_rademacher, generalization, held_out, tightest
 
 Array = NDArray[np.float64]
 DELTA, SETS = 0.1, 500
@@ -120,11 +120,16 @@ THETAS, NOISE = np.array([0.3, 0.5, 0.6]), np.array([0.05, 0.1, 0.2])
 GRID = np.linspace(0, 1, 21)  # the models: 1{x > t}, whose losses are known
 
 
-def thresholds(rng: np.random.Generator, n: int, k: int, n_sets: int) -> Array:
-    """The mean 0-1 loss of every model on n rows of domain k, (sets, 21)."""
+def wrong(rng: np.random.Generator, n: int, k: int, n_sets: int) -> NDArray[np.bool_]:
+    """Whether each model errs on each of n rows of domain k, (sets, 21, n)."""
     x = rng.random((n_sets, n))
     y = (x > THETAS[k]) ^ (rng.random((n_sets, n)) < NOISE[k])
-    return np.stack([((x > t) != y).mean(axis=1) for t in GRID], axis=1)
+    return np.stack([(x > t) != y for t in GRID], axis=1)
+
+
+def thresholds(rng: np.random.Generator, n: int, k: int, n_sets: int) -> Array:
+    """The mean 0-1 loss of every model, (sets, 21)."""
+    return np.asarray(wrong(rng, n, k, n_sets).mean(axis=2))
 
 
 @pytest.mark.parametrize("name", ["simplex", "box", "chi2"])
@@ -148,6 +153,25 @@ def test_generalization_holds_for_every_model_at_once(name: str) -> None:
             values.append(found.value)
         print(f"\n{name}: fails {failed / len(values):.3f}, mean bound {np.mean(values):.3f}")
         assert failed / len(values) <= ALLOWED
+
+
+def test_generalization_holds_with_a_complexity_of_the_rows() -> None:
+    """Few rows and draws and δ = ½, so that the bound is below 1 and may fail."""
+    sizes, rng, delta, n_sets = (60, 40, 20), np.random.default_rng(7), 0.5, 200
+    rows = [wrong(rng, n, k, n_sets) for k, n in enumerate(sizes)]
+    d, target = np.repeat(np.arange(3), sizes), ax.Point([0.5, 0.3, 0.2])
+    truth = (NOISE + (1 - 2 * NOISE) * np.abs(GRID[:, None] - THETAS)) @ target.center  # (21,)
+    failed, values = 0, list[float]()
+    for table in zip(*rows, strict=True):
+        c = finite_rademacher(np.concatenate(table, axis=1), d, n_draws=100, seed=rng)
+        means = np.array([part.mean(axis=1) for part in table]).T  # (21, p)
+        h = int(np.argmax(truth - means @ target.center))  # what the rows flatter most
+        found = generalization(means[h], sizes, c, target, delta)
+        failed += found.value < truth[h]
+        values.append(found.value)
+    print(f"\nfails {failed / n_sets:.3f}, mean bound {np.mean(values):.3f}")
+    assert np.mean(values) < 0.9
+    assert failed / n_sets <= delta
 
 
 @pytest.mark.slow

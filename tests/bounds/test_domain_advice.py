@@ -50,7 +50,26 @@ def test_small_domains_go_to_the_nearest_that_they_cannot_be_told_from() -> None
 def test_a_small_domain_that_is_unlike_all_others_is_left_alone() -> None:
     advice = advise_domains([3000, 150], [0.05, 0.9])
     assert advice.groups == ((0,), (1,))
-    assert advise_domains([3000, 150], [0.05, 0.06]).groups == ((0, 1),)
+    assert advice.is_enough
+
+
+def test_two_domains_are_never_merged() -> None:
+    advice = advise_domains([3000, 150], [0.05, 0.06])
+    assert advice.groups == ((0,), (1,))
+    assert not advice.is_enough
+    assert "no merger can be advised" in advice.explain()
+
+
+def test_two_groups_at_least_are_left_and_the_price_is_told() -> None:
+    rng = np.random.default_rng(0)
+    for p in range(2, 12):
+        advice = advise_domains(rng.integers(1, 40, p), width=0.01)
+        assert len(advice.groups) == 2
+        assert not advice.is_enough
+        assert p == 2 or advice.price_in_words() in advice.explain()
+    told = advise_domains([3000, 3000, 40, 50], [0.1, 0.4, 0.12, 0.42])
+    assert told.is_enough
+    assert len(told.price_in_words()) < len(advice.price_in_words())  # that rows are too few
 
 
 def test_without_losses_the_smallest_are_merged_until_all_are_wide_enough() -> None:
@@ -58,7 +77,9 @@ def test_without_losses_the_smallest_are_merged_until_all_are_wide_enough() -> N
     advice = advise_domains(sizes, width=0.1)
     rows = np.bincount(advice.labels, sizes)
     p = len(advice.groups)
-    assert np.all(np.sqrt(math.log(p / 0.05) / (2 * rows)) <= 0.1) or p == 1
+    assert p >= 2
+    wide = np.sqrt(math.log(p / 0.05) / (2 * rows)) > 0.1
+    assert advice.is_enough == (not wide.any())
     assert advice.groups[0] == (0,)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import anymix as ax
-from anymix.bounds import Complexity, generalization, tightest
+from anymix.bounds import Complexity, generalization, linear_rademacher, tightest
 from anymix.errors import InputError
 
 E = math.exp(-2)  # δ with log(1/δ) = 2
@@ -84,6 +84,65 @@ def test_the_whole_right_hand_side_is_maximised_globally(mixtures: ax.MixtureSet
     assert found.value <= apart + 1e-6  # never worse than the summands one by one
 
 
+ONES, D = np.ones((125, 1)), np.repeat(["a", "b"], [100, 25])  # ℜ_S of λ = e_k is E |Σ σ_i|/m_k
+DRAWN = linear_rademacher(ONES, D, n_draws=4000, seed=0)
+
+
+@pytest.mark.parametrize("theorem", ["1", "1, corners", "alternative"])
+def test_a_complexity_given_the_rows_costs_its_deviations(theorem: str) -> None:
+    """Two corners: each has δ/40 for its draws, and half of what is left for its rows."""
+    delta, M, T, by_hand = 0.1, 1.5, 4000, []
+    for k, (loss, m) in enumerate(((0.3, 100), (0.2, 25))):
+        mean = linear_rademacher(ONES, D, np.eye(2)[k], n_draws=T, seed=0).value
+        assert mean == pytest.approx(math.sqrt(2 / (math.pi * m)), rel=0.05)
+        drawn = math.sqrt(2 * math.log(40 / delta) / T * m * (1 / m) ** 2)
+        rows = 3 * M * math.sqrt(math.log(2 / (0.95 * delta)) / (2 * m))
+        by_hand.append((loss + 2 * (mean + drawn) + rows, loss, 2 * (mean + drawn), rows))
+    found = generalization(
+        *([0.3, 0.2], [100, 25], DRAWN, ax.Vertices(2), delta), loss_bound=M, theorem=theorem
+    )
+    parts = (found.value, found.empirical, found.complexity, found.confidence)
+    assert parts == pytest.approx(max(by_hand))
+    assert found.given_rows
+
+
+def test_every_mixture_has_its_own_complexity_whichever_was_asked_for() -> None:
+    for lam in ([1.0, 0.0], [0.3, 0.7], ax.Simplex(2)):
+        other = linear_rademacher(ONES, D, lam, n_draws=4000, seed=0)
+        found = generalization([0.3, 0.2], [100, 25], other)
+        assert found.value == generalization([0.3, 0.2], [100, 25], DRAWN).value
+
+
+@pytest.mark.parametrize("theorem", ["1", "1, corners", "alternative", "tightest"])
+@pytest.mark.parametrize("lam", [None, [0.5, 0.5]])
+def test_a_number_given_the_rows_promises_less_than_an_expected_one(
+    theorem: str, lam: list[float] | None
+) -> None:
+    target = ax.Simplex(2) if lam is None else ax.Point(lam)
+    rows = linear_rademacher(ONES, D, target, n_draws=4000)
+    how: dict[str, Any] = {} if theorem == "tightest" else {"theorem": theorem}
+    bound = tightest if theorem == "tightest" else generalization
+    given, number = (bound([0.3, 0.2], [100, 25], c, target, **how) for c in (rows, rows.value))
+    assert given.value > number.value + 1.5 * number.confidence
+    assert not number.given_rows
+
+
+def test_where_corners_are_many_the_closed_form_is_taken() -> None:
+    """In a ball of three domains, against members of it; T plays no part."""
+    X, d, m = np.ones((90, 1)), np.repeat([0, 1, 2], [50, 30, 10]), np.array([50, 30, 10])
+    ball, L, delta = ax.Chi2Ball(m, 1.5), np.array([0.3, 0.1, 0.35]), 0.1
+    found = generalization(L, m, linear_rademacher(X, d, n_draws=9), ball, delta)
+    again = generalization(L, m, linear_rademacher(X, d, n_draws=50, seed=3), ball, delta)
+    assert found.value == again.value
+    log = ball.log_cover_size(found.epsilon) - math.log(0.95 * delta)
+    rng = np.random.default_rng(0)
+    sums = []
+    for lam in (ball.maximize(rng.normal(size=3)) for _ in range(400)):
+        root = math.sqrt(lam**2 @ (1 / m))
+        sums.append(lam @ L + 2 * root + found.epsilon + 3 * root * math.sqrt(log / 2))
+    assert found.value - found.slack - 1e-3 <= max(sums) <= found.value + 1e-9
+
+
 def test_tightest_is_the_smallest_at_its_share_of_delta() -> None:
     L, m = [0.1, 0.3, 0.2], [2000, 500, 900]
     c = Complexity.vc(5, m, spread=1.0)
@@ -110,6 +169,7 @@ def test_explain_names_every_summand() -> None:
 
 
 L2, M2 = [0.1, 0.2], [10, 20]
+SHARED = linear_rademacher(np.ones((5, 1)), [[1, 0], [1, 0], [1, 1], [1, 1], [0, 1]])
 
 
 @pytest.mark.parametrize(
@@ -126,6 +186,16 @@ L2, M2 = [0.1, 0.2], [10, 20]
         (lambda: generalization(L2, [10, 0], 0.0), "sizes has 0.0 at index 1"),
         (lambda: generalization(L2, M2, -1.0), "complexity is -1.0"),
         (lambda: generalization(L2, M2, Complexity(np.ones(3))), "complexity is of 3 domains"),
+        (
+            lambda: generalization(L2, M2, DRAWN),
+            r"complexity is of rows of the sizes \[100.0, 25.0",
+        ),
+        (lambda: generalization(L2, [25, 100], DRAWN), "complexity is of rows of the sizes"),
+        (lambda: tightest(L2, M2, DRAWN), "complexity is of rows of the sizes"),
+        (lambda: generalization(L2, [4, 3], SHARED), "complexity is of rows that are in two dom"),
+        (lambda: generalization(L2, M2, cast(Any, "vc")), "complexity is 'vc'; give a Complexity"),
+        (lambda: generalization(L2, M2, cast(Any, None)), "complexity is None"),
+        (lambda: generalization(L2, M2, cast(Any, [0.1, 0.1])), r"complexity is \[0.1, 0.1\]"),
         (lambda: generalization(L2, M2, 0.0, ax.Simplex(3)), "mixtures is over 3 domains"),
         (lambda: generalization(L2, M2, 0.0, theorem="2"), "theorem is '2'"),
         (lambda: generalization(L2, M2, 0.0, distance=3), "distance is 3"),

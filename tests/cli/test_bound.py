@@ -76,6 +76,17 @@ def test_merging_is_told_by_the_chance_of_the_table(table: Path) -> None:
     assert f"what chance may do falls from ±{widest:.3g} to" in shown
 
 
+def test_small_domains_are_never_all_merged(tmp_path: Path) -> None:
+    shops = ["Berlin"] * 100 + ["Hamburg"] * 60 + ["Köln"] * 28 + ["Outlet"] * 12
+    frame = pd.DataFrame({"shop": shops, "err": np.arange(200) % 2})
+    frame.to_csv(tmp_path / "four.csv", index=False)
+    frame[:160].to_csv(tmp_path / "two.csv", index=False)
+    words = ("-d", "shop", "--losses", "err", "--json")
+    four, two = (json.loads(run("bound", tmp_path / f"{n}.csv", *words)) for n in ("four", "two"))
+    assert four["merge"] == [["Hamburg", "Köln", "Outlet"]]
+    assert two["merge"] == []
+
+
 def test_audit_with_a_guarantee(table: Path, tmp_path: Path) -> None:
     frame = pd.read_csv(table)
     words = ("audit", table, "-d", "region", "-t", "y", "-p", "label", "--guarantee", "0.1")

@@ -57,6 +57,12 @@ def test_clients_of_a_kind_become_a_domain(clients: Path, tmp_path: Path) -> Non
     assert sum(d["rows"] for d in result["domains"]) == 4500
 
 
+def test_clients_that_do_not_differ_are_no_advice(clients: Path) -> None:
+    words = ("cluster", clients, "--client", "id", "--column", "noise")
+    assert len(json.loads(run(*words, "--json"))["domains"]) == 1
+    assert "No domains can be advised" in run(*words)
+
+
 def test_only_the_columns_named_count(clients: Path) -> None:
     words = ("cluster", clients, "--client", "id", "--column", "noise", "--json")
     assert len(json.loads(run(*words))["domains"]) == 1

@@ -15,6 +15,7 @@ from anymix.problem.arrays import (
     bounded_features,
     features,
     memberships,
+    pooled_rows,
     read_domains,
     shares,
     targets,
@@ -91,3 +92,12 @@ def test_combinations_are_named_and_counted() -> None:
     names, codes = combined(clash, [None, None])[0]
     assert names[codes].tolist() == ["('x, y', 'z')", "('x', 'y, z')"]
     assert combined(coded[:1], ["sex"]) == (coded[0], 0)
+
+
+def test_pooled_rows_are_the_distinct_ones() -> None:
+    rng = np.random.default_rng(0)
+    parts = [rng.choice(50, size, replace=False) for size in (20, 1, 7)]
+    found = pooled_rows(parts, 50)
+    expected = np.unique(np.concatenate(parts))
+    assert found.dtype == expected.dtype == np.intp
+    np.testing.assert_array_equal(found, expected)

@@ -37,6 +37,7 @@ from anymix.auditing.titles import LOSS_TITLES
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_over
+from anymix.problem.arrays import pooled_rows
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -132,7 +133,7 @@ def audit(
     parts, w = _weighed(parts, sample_weight, n)
     rows, sizes = list(parts.values()), np.array([len(part) for part in parts.values()])
     target = target_over(mixtures, sizes if w is None else _masses(w, rows))
-    pooled = np.unique(np.concatenate(rows))
+    pooled = pooled_rows(rows, n)
     read = _read(y_true, y_pred, loss, classes, pooled, w, metrics)
     about = {"n_empty_cells": n_empty_cells, "n_outside": n - len(pooled)}
     how: dict[str, Any] = {

@@ -4,7 +4,7 @@
 
 is what the bounds add to the loss of the worst of K domains. ℓ₁_k is the impurity of cluster k, by
 which a client of its own may differ from it; the root is the confidence term of its m_k rows. More
-clusters are purer and smaller.
+clusters are purer and smaller. K = 1 has no mixture to protect against: no domains can be advised.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     ℜ_m(G, λ) = E sup_h Σ_k λ_k/m_k Σ_i σ_ki ℓ(h(x_ki), y_ki),    ℜ_m(G, Λ) = max_{λ∈Λ} ℜ_m(G, λ)
 
 Monte Carlo for models of which the supremum is known given the signs σ: linear ones in a ball,
-those of a kernel, and a finite list. And upper bounds in closed form, √(Σ_k q_k λ_k²), for all λ.
+those of a kernel, and a finite list. These are given the rows: without the expectation over them.
+And upper bounds of the expected one in closed form, √(Σ_k q_k λ_k²), for all λ.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +23,10 @@ from anymix.errors import InputError, finite_number
 from anymix.mixtures import MixtureSet, Point
 from anymix.mixtures.checks import count, generator, matrix, one_mixture, positive
 from anymix.mixtures.choosing import Mixtures, target_mixtures
-from anymix.problem.arrays import rows_of_domains
+from anymix.problem.arrays import pooled_rows, rows_of_domains
 
 Array = NDArray[np.float64]
+Parts = list[NDArray[np.intp]]
 
 __all__ = [
     "Complexity",
@@ -38,6 +41,8 @@ __all__ = [
 @dataclass(frozen=True, eq=False)
 class Complexity:
     """ℜ_m(G, λ) ≤ √(Σ_k q_k λ_k²) for every mixture λ: what the theorems need of a class of models.
+
+    A bound of the expected complexity: nothing in it may be read from the rows of the theorem.
 
     Parameters
     ----------
@@ -68,7 +73,7 @@ class Complexity:
     def linear(
         cls, sizes: ArrayLike, w_radius: float, x_radius: float, lipschitz: float = 1.0
     ) -> Complexity:
-        """q_k = (L R r)²/m_k: linear models ‖w‖ ≤ R on rows ‖x‖ ≤ r, an L-Lipschitz loss."""
+        """q_k = (L R r)²/m_k: models ‖w‖ ≤ R, an L-Lipschitz loss, ‖x‖ ≤ r whatever the rows."""
         scale = _positive("w_radius", w_radius) * _positive("x_radius", x_radius)
         return cls((_positive("lipschitz", lipschitz) * scale) ** 2 / positive("sizes", sizes))
 
@@ -127,20 +132,37 @@ def vc_complexity(
     return math.sqrt(worst / float(m.sum()) * float(Complexity.vc(d, m, spread).squares[0] * m[0]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rademacher:
-    """A complexity by Monte Carlo, given the rows, and what is proven of it.
+    """ℜ_S(G, λ), the complexity given the rows S, by T draws of all signs; what is proven of it.
 
-    Attributes
+    Another sign of row i in domain k, in one draw, moves the mean of T draws by at most
+    2 λ_k b_i/(m_k T), where b_i ≥ |ℓ(h(x_i), y_i)| for all h. So (McDiarmid's inequality) for one λ
+
+        ℜ_S(G, λ) ≤ mean + √(2 log(1/δ)/T · Σ_k λ_k² q_k),    q_k = Σ_i b_i²/m_k²
+
+    with probability 1 − δ over the draws.
+
+    Parameters
     ----------
     value : float
         The mean over the draws of signs.
     standard_error : float
         Of that mean: the truth is within two or three of them.
     upper : float
-        An upper bound in closed form, without Monte Carlo.
+        An upper bound in closed form, given the rows too, without Monte Carlo.
     mixture : ndarray of shape (p,)
         The λ at which the value was found; for a set Λ the largest.
+    sizes : ndarray of shape (p,)
+        m_k, the rows of each domain.
+    draws : function
+        λ → the T draws, (T,).
+    squares : ndarray of shape (p,)
+        q_k of the bound above.
+    closed : ndarray of shape (N, p)
+        ℜ_S(G, λ) ≤ max_j √(Σ_k closed_jk λ_k²), where no row is in two domains.
+    is_disjoint : bool
+        Whether no row is in two domains.
 
     Examples
     --------
@@ -153,6 +175,24 @@ class Rademacher:
     standard_error: float
     upper: float
     mixture: Array
+    sizes: Array
+    draws: Callable[[Array], Array]
+    squares: Array
+    closed: Array
+    is_disjoint: bool
+
+    def _at_most(self, lam: Array, delta: float) -> float:
+        """The smaller of the bound above and the closed form, which alone is left for δ = 0."""
+        closed = math.sqrt(float(np.max(self.closed @ lam**2)))
+        if delta == 0:
+            return closed
+        draws = self.draws(lam)
+        off = math.sqrt(2 * math.log(1 / delta) / len(draws) * float(self.squares @ lam**2))
+        return min(float(np.mean(draws)) + off, closed)
+
+    def _worst(self, target: MixtureSet) -> float:
+        """max_{λ∈Λ} of the closed form."""
+        return max(Complexity(q).worst(target) for q in self.closed)
 
 
 def linear_rademacher(
@@ -202,10 +242,10 @@ def linear_rademacher(
     scale = _positive("w_radius", w_radius) * _positive("lipschitz", lipschitz)
     parts, target = _read(domains, mixture, len(rows))
     signs = _signs(n_draws, len(rows), seed)
-    sums = np.stack([signs[:, i] @ rows[i] / len(i) for i in parts], axis=1)  # (draws, p, d)
-    q = np.array([float(np.sum(rows[i] ** 2)) / len(i) ** 2 for i in parts])
-    lengths = np.einsum("tkd,tjd->tkj", sums, sums)  # (draws, p, p)
-    return _quadratic(lengths, scale, target, scale * _closed_form(q, parts, target))
+    sums = np.stack([signs[:, i] @ (scale / len(i) * rows[i]) for i in parts], axis=1)  # (T, p, d)
+    q = np.array([scale**2 * float(np.sum(rows[i] ** 2)) / len(i) ** 2 for i in parts])
+    grams = np.einsum("tkd,tjd->tkj", sums, sums)  # (T, p, p)
+    return _largest(partial(_lengths, grams), q, q[None], parts, len(rows), target)
 
 
 def kernel_rademacher(
@@ -258,13 +298,13 @@ def kernel_rademacher(
     scale = _positive("norm", norm) * _positive("lipschitz", lipschitz)
     parts, target = _read(domains, mixture, len(K))
     signs = _signs(n_draws, len(K), seed)
-    lengths = np.empty((len(signs), len(parts), len(parts)))
+    grams = np.empty((len(signs), len(parts), len(parts)))
     for j, rows in enumerate(parts):
-        felt = signs[:, rows] @ K[rows] / len(rows)  # (draws, n)
+        felt = signs[:, rows] @ (scale**2 / len(rows) * K[rows])  # (T, n)
         for k, i in enumerate(parts):
-            lengths[:, k, j] = np.einsum("ti,ti->t", signs[:, i], felt[:, i]) / len(i)
-    q = np.array([float(np.trace(K[np.ix_(i, i)])) / len(i) ** 2 for i in parts])
-    return _quadratic(lengths, scale, target, scale * _closed_form(q, parts, target))
+            grams[:, k, j] = np.einsum("ti,ti->t", signs[:, i], felt[:, i]) / len(i)
+    q = np.array([scale**2 * float(np.trace(K[np.ix_(i, i)])) / len(i) ** 2 for i in parts])
+    return _largest(partial(_lengths, grams), q, q[None], parts, len(K), target)
 
 
 def finite_rademacher(
@@ -303,42 +343,52 @@ def finite_rademacher(
     table = matrix("losses", losses)
     parts, target = _read(domains, mixture, table.shape[1])
     signs = _signs(n_draws, table.shape[1], seed)
-    sums = np.stack([signs[:, i] @ table[:, i].T / len(i) for i in parts], axis=2)  # (draws, N, p)
-    q = np.array([np.sum(table[:, i] ** 2, axis=1) / len(i) ** 2 for i in parts])  # (p, N)
-    massart = math.sqrt(2 * math.log(len(table)))
-    upper = massart * max(_closed_form(column, parts, target) for column in q.T)
-    return _largest(lambda lam: np.max(sums @ lam, axis=1), target, upper)
+    sums = np.stack([signs[:, i] @ table[:, i].T / len(i) for i in parts], axis=2)  # (T, N, p)
+    each = np.array([np.sum(table[:, i] ** 2, axis=1) / len(i) ** 2 for i in parts]).T  # (N, p)
+    massart = 2 * math.log(len(table)) * each
+    most = np.max(np.abs(table), axis=0)
+    q = np.array([np.sum(most[i] ** 2) / len(i) ** 2 for i in parts])
+    return _largest(partial(_maxima, sums), q, massart, parts, table.shape[1], target)
 
 
-def _quadratic(lengths: Array, scale: float, target: MixtureSet, upper: float) -> Rademacher:
-    """Of scale · √(λᵀ G λ), a Gram matrix G of the domains' sums for each draw."""
-
-    def at(lam: Array) -> Array:
-        squares = np.einsum("k,tkj,j->t", lam, lengths, lam)
-        return np.asarray(scale * np.sqrt(np.maximum(squares, 0)))
-
-    return _largest(at, target, upper)
+def _lengths(grams: Array, lam: Array) -> Array:
+    """√(λᵀ G λ) of each draw's Gram matrix G of the domains' sums, (T,)."""
+    squares = np.einsum("k,tkj,j->t", lam, grams, lam)
+    return np.asarray(np.sqrt(np.maximum(squares, 0)))
 
 
-def _closed_form(q: Array, parts: list[NDArray[np.intp]], target: MixtureSet) -> float:
+def _maxima(sums: Array, lam: Array) -> Array:
+    """max_j of each draw's sums of N models, (T,)."""
+    return np.asarray(np.max(sums @ lam, axis=1))
+
+
+def _largest(
+    draws: Callable[[Array], Array],
+    squares: Array,
+    closed: Array,
+    parts: Parts,
+    n: int,
+    target: MixtureSet,
+) -> Rademacher:
+    """The draws at the λ ∈ Λ with the largest mean: it is convex in λ."""
+    lam = largest_at(lambda lam: float(np.mean(draws(lam))), target).mixture
+    there, sizes = draws(lam), np.array([float(len(i)) for i in parts])
+    error = float(np.std(there, ddof=1)) / math.sqrt(len(there)) if len(there) > 1 else math.inf
+    is_disjoint = len(pooled_rows(parts, n)) == sizes.sum()
+    upper = max(_closed_form(q, target, is_disjoint) for q in closed)
+    mean = float(np.mean(there))
+    return Rademacher(mean, error, upper, lam, sizes, draws, squares, closed, is_disjoint)
+
+
+def _closed_form(q: Array, target: MixtureSet, is_disjoint: bool) -> float:
     """max_Λ √(Σ q_k λ_k²); for domains that share rows max_Λ Σ λ_k √q_k, which is no less."""
-    if len(np.unique(np.concatenate(parts))) == sum(map(len, parts)):
+    if is_disjoint:
         return Complexity(q).worst(target)
     roots = np.sqrt(q)
     return float(target.maximize(roots) @ roots)
 
 
-def _largest(at: Callable[[Array], Array], target: MixtureSet, upper: float) -> Rademacher:
-    """The draws at the λ ∈ Λ with the largest mean: it is convex in λ."""
-    found = largest_at(lambda lam: float(np.mean(at(lam))), target)
-    draws = at(found.mixture)
-    error = float(np.std(draws, ddof=1)) / math.sqrt(len(draws)) if len(draws) > 1 else math.inf
-    return Rademacher(float(np.mean(draws)), error, upper, found.mixture)
-
-
-def _read(
-    domains: Any, mixture: ArrayLike | MixtureSet | None, n: int
-) -> tuple[list[NDArray[np.intp]], MixtureSet]:
+def _read(domains: Any, mixture: ArrayLike | MixtureSet | None, n: int) -> tuple[Parts, MixtureSet]:
     """The rows of each domain, and Λ; one mixture is a set of one."""
     given = np.zeros(n, dtype=int) if domains is None else domains
     parts = list(rows_of_domains(given, n).values())

@@ -3,8 +3,9 @@
     bound(groups) = max_g ( L̂_g + M √(log(p/δ)/(2 m_g)) )
 
 The alternative theorem for all mixtures, without its complexity: merging makes m_g larger and p
-smaller, so that less is left to chance, but what is merged is no longer guarded on its own. So only
-domains that are too small to say much, and that nothing tells from each other, are to be merged.
+smaller, so that less is left to chance, but a merged domain is no longer protected on its own. So
+only domains that are too small to say much, and that nothing tells from each other, are to be
+merged, and never into fewer than two: one group has no mixture to protect against.
 """
 
 from __future__ import annotations
@@ -98,6 +99,8 @@ class DomainAdvice:
         The group of each domain.
     before, after : float
         The bound of the worst domain as they are, and merged; without losses, its width.
+    is_enough : bool
+        Whether no group is left that is too wide and that nothing tells from the others.
     is_merged : bool
         Whether anything is to be merged.
 
@@ -111,6 +114,7 @@ class DomainAdvice:
     labels: NDArray[np.intp]
     before: float
     after: float
+    is_enough: bool
 
     @property
     def is_merged(self) -> bool:
@@ -126,15 +130,19 @@ class DomainAdvice:
         """
         if len(self.labels) == 1:
             return "There is one domain, and nothing to merge it with."
-        if not self.is_merged:
+        if self.is_merged:
             return (
-                f"Keep the {len(self.labels)} domains as they are: each is large enough, or its "
-                "rows tell it from all others."
+                f"{self.merged_in_words()}, and Hoeffding's bound of the worst one falls from "
+                f"{self.before:.3g} to {self.after:.3g}. {self.price_in_words()}"
+            )
+        if not self.is_enough:
+            return (
+                "A domain has too few rows to say much, but no merger can be advised: it would "
+                "leave one domain, and no mixture to protect against. Only more rows help."
             )
         return (
-            f"{self.merged_in_words()}, and Hoeffding's bound of the worst one falls from "
-            f"{self.before:.3g} to {self.after:.3g}. What is merged is no longer guarded on its "
-            "own."
+            f"Keep the {len(self.labels)} domains as they are: each is large enough, or its rows "
+            "tell it from all others."
         )
 
     def merged_in_words(self) -> str:
@@ -148,6 +156,20 @@ class DomainAdvice:
         said = "; ".join(" + ".join(repr(str(name)) for name in g) for g in merged[:5])
         more = f" and {len(merged) - 5} more groups" if len(merged) > 5 else ""
         return f"Merge {said}{more}: {len(self.labels)} domains become {len(self.groups)}"
+
+    def price_in_words(self) -> str:
+        """What merging costs, and whether it is enough.
+
+        Returns
+        -------
+        str
+        """
+        price = (
+            "Merged domains are no longer protected one by one: one of them may be worse than its "
+            "group."
+        )
+        few = "" if self.is_enough else " Even so rows are too few; only more of them help."
+        return price + few
 
 
 def advise_domains(
@@ -163,7 +185,7 @@ def advise_domains(
 
     The smallest group that is too wide is merged with the one whose loss is nearest, unless the
     rows tell some of their domains apart: L̂_j and L̂_k differ by more than the widths of j and k.
-    Then it stays as it is. Without losses, nothing tells them apart.
+    Then it stays as it is. Without losses, nothing tells them apart. Two groups at least are left.
 
     Parameters
     ----------
@@ -187,8 +209,8 @@ def advise_domains(
     Examples
     --------
     >>> advice = advise_domains([5000, 30, 40], losses=[0.2, 0.2, 0.21], names=["a", "b", "c"])
-    >>> advice.groups
-    (('a', 'b', 'c'),)
+    >>> advice.groups, advice.is_enough  # to merge 'c' as well would leave one domain
+    ((('a', 'b'), ('c',)), False)
     >>> advise_domains([5000, 300, 40], width=0.1).groups
     ((0,), (1, 2))
     """
@@ -203,23 +225,26 @@ def advise_domains(
     L = np.zeros(p) if losses is None else finite_vector("losses", losses, p)
     fix = "give a number > 0"
     goal = M / 10 if width is None else finite_number("width", width, fix, lambda x: x > 0)
-    groups = _merged(m, L, goal, delta, M)
+    groups, is_enough = _merged(m, L, goal, delta, M)
     labels = np.empty(p, dtype=np.intp)
     for g, members in enumerate(groups):
         labels[members] = g
     named = tuple(tuple(called[k] for k in sorted(members)) for members in groups)
     single: Groups = [[k] for k in range(p)]
-    worst = (float(_bounds(some, m, L, delta, M).max()) for some in (single, groups))
-    return DomainAdvice(named, labels, *worst)
+    before, after = (float(_bounds(some, m, L, delta, M).max()) for some in (single, groups))
+    return DomainAdvice(named, labels, before, after, is_enough)
 
 
-def _merged(m: Array, L: Array, goal: float, delta: float, M: float) -> Groups:
-    """Merge the smallest group that is too wide with the nearest one, as long as there are such."""
+def _merged(m: Array, L: Array, goal: float, delta: float, M: float) -> tuple[Groups, bool]:
+    """Merge the smallest group that is too wide with the nearest one, as long as three are left.
+
+    And whether that was enough.
+    """
     groups: Groups = [[k] for k in range(m.size)]
     rows, mean, own = m.copy(), L.copy(), confidence_widths(m, delta, M)
     low, high = L - own, L + own  # the numbers that all intervals of a group have in common
     there, alone = np.ones(m.size, dtype=bool), np.zeros(m.size, dtype=bool)
-    while there.sum() > 1:
+    while True:
         wide = M * np.sqrt(_log(int(there.sum()), delta) / (2 * rows)) > goal
         todo = np.flatnonzero(there & wide & ~alone)
         if not todo.size:
@@ -230,6 +255,8 @@ def _merged(m: Array, L: Array, goal: float, delta: float, M: float) -> Groups:
         alone[i] = not alike.any()  # the rows tell it from all others
         if alone[i]:
             continue
+        if there.sum() == 2:
+            break
         near = np.flatnonzero(alike)
         j = int(near[np.lexsort((rows[near], np.abs(mean[near] - mean[i])))[0]])
         mean[j] = (rows[i] * mean[i] + rows[j] * mean[j]) / (rows[i] + rows[j])
@@ -238,7 +265,7 @@ def _merged(m: Array, L: Array, goal: float, delta: float, M: float) -> Groups:
         groups[j] += groups[i]
         there[i] = False
         alone[:] = False
-    return sorted((sorted(groups[k]) for k in np.flatnonzero(there)), key=min)
+    return sorted((sorted(groups[k]) for k in np.flatnonzero(there)), key=min), not todo.size
 
 
 def _mean(members: list[int], m: Array, L: Array) -> float:

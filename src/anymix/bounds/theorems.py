@@ -1,9 +1,19 @@
 """What training rows alone promise: Theorem 1, its corollary, and the theorem for all mixtures.
 
-With a loss in [0, M], with probability 1 − δ, for all models h of a class G and all λ ∈ Λ at once:
+With a loss in [0, M], with probability 1 − δ, for all models h of a class G at once,
+max_{λ∈Λ} L(h, λ) is at most the maximum over Λ of
 
-    L(h, λ) ≤ L̂(h, λ) + 2ℜ_m(G, λ) + Mε + M √( 𝔰(λ‖m̄)/(2m) · log(|Λ_ε|/δ) )         Theorem 1
-    L(h, λ) ≤ L̂(h, λ) + Σ_k λ_k ( 2ℜ^k(G) + M √( log(p/δ)/(2m_k) ) )     the alternative, for Δ_p
+    L̂(h, λ) + 2ℜ_m(G, λ) + Mε + M √( 𝔰(λ‖m̄)/(2m) · log(|Λ_ε|/δ) )              Theorem 1
+    L̂(h, λ) + Σ_k λ_k ( 2ℜ^k(G) + M √( log(p/δ)/(2m_k) ) )       the alternative, for Δ_p
+
+Here ℜ_m = E_S ℜ_S, an expectation over the rows S. Given the rows, ℜ_S and 3M √… take the places of
+ℜ_m and M √…: another row in domain k moves Ψ = sup_h L(h, λ) − L̂(h, λ) by at most M λ_k/m_k and
+2ℜ_S by at most 2M λ_k/m_k, and E Ψ ≤ 2 E ℜ_S. McDiarmid's inequality for Ψ − 2ℜ_S does the rest,
+for all λ ∈ Λ_ε (all k) at once as before.
+
+Of a Monte Carlo ℜ_S an upper bound is taken, see `Rademacher`, at every corner of Λ (in every
+domain) at once, with a twentieth of δ for the draws. The corners will do, as the sum of the true
+terms is convex in λ; where they cannot be listed, the closed form is taken.
 
 (The printed proof of Theorem 1 ends with ℜ in place of 2ℜ; the theorem as stated is right.) These
 hold for the rows that a model was trained on, and are wide. `held_out` is for rows not trained on.
@@ -12,14 +22,15 @@ hold for the rows that a model was trained on, and are wide. `held_out` is for r
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.auditing.guarantees import probability
-from anymix.bounds.complexity import Complexity
+from anymix.bounds.complexity import Complexity, Rademacher
 from anymix.bounds.corner_search import largest_at
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import MixtureSet
@@ -27,10 +38,12 @@ from anymix.mixtures.checks import positive
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 
 Array = NDArray[np.float64]
+Class = Complexity | Rademacher | float
 
 __all__ = ["Bound", "generalization", "tightest"]
 
 THEOREMS = ("1", "1, corners", "alternative")
+DRAWN = 1 / 20  # of δ, for the draws of a Monte Carlo complexity
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +55,12 @@ class Bound:
     empirical : float
         L̂(h, λ), the loss on the rows.
     complexity : float
-        2ℜ_m(G, λ), for the choice of h among all models.
+        2ℜ_m(G, λ), for the choice of h among all models; or 2ℜ_S(G, λ), given the rows, and what
+        its draws may be off.
     cover : float
         Mε, for the mixtures between those of the cover Λ_ε.
     confidence : float
-        The term with log(1/δ), for chance.
+        The term with log(1/δ), for chance; given the rows three times as large.
     distance : float
         M ℓ₁(D, D_Λ), for a target that is no mixture of the domains (the corollary).
     slack : float
@@ -61,6 +75,8 @@ class Bound:
         Which theorem: "1", "1, corners" or "alternative".
     search : str
         How the maximum over Λ was found.
+    given_rows : bool
+        Whether the complexity is ℜ_S, given the rows, and not the expected one.
 
     Examples
     --------
@@ -80,6 +96,7 @@ class Bound:
     epsilon: float
     theorem: str
     search: str
+    given_rows: bool
 
     @property
     def value(self) -> float:
@@ -94,11 +111,13 @@ class Bound:
         -------
         str
         """
+        given = " given the rows" if self.given_rows else ""
+        both = " in the losses and in the complexity" if self.given_rows else ""
         parts = [
             (self.empirical, "on the rows"),
-            (self.complexity, "for the choice among all models (twice the complexity)"),
+            (self.complexity, f"for the choice among all models (twice the complexity{given})"),
             (self.cover, "for the mixtures between those counted"),
-            (self.confidence, "for chance"),
+            (self.confidence, f"for chance{both}"),
             (self.distance, "for a target off the mixtures"),
             (self.slack, "because the worst mixture is not known exactly"),
         ]
@@ -112,7 +131,7 @@ class Bound:
 def generalization(
     domain_losses: ArrayLike,
     sizes: ArrayLike,
-    complexity: Complexity | float,
+    complexity: Complexity | Rademacher | float,
     mixtures: Mixtures = None,
     delta: float = 0.05,
     *,
@@ -134,8 +153,11 @@ def generalization(
         L̂_k, the mean losses on the rows, in [0, M].
     sizes : array-like of shape (p,)
         m_k > 0, the rows of each domain.
-    complexity : Complexity or float
-        ℜ_m(G, λ) as a function of λ, or one number that bounds it for all of Λ.
+    complexity : Complexity, Rademacher or float
+        A bound of the *expected* ℜ_m(G, λ) for every λ; or what `linear_rademacher` and its like
+        found on these very rows, for whatever λ, which costs two confidence terms more; or a
+        number, taken for a bound of the expected complexity on all of Λ, as `vc_complexity` is.
+        The `value` of a Rademacher is no such number.
     mixtures : MixtureSet, function, str or None
         Λ; None is any mixture.
     delta : float
@@ -169,57 +191,86 @@ def generalization(
         outside = f"has {L.min():.4g} to {L.max():.4g}, outside of [0, loss_bound] = [0, {M:g}]"
         raise InputError("domain_losses", outside, "give the largest loss that a row can have")
     off = finite_number("distance", distance, "give ℓ₁ in [0, 2]", lambda x: 0 <= x <= 2)
-    c = _complexity(complexity, len(m))
+    c = _complexity(complexity, m)
     if str(theorem) not in THEOREMS:
         fix = "give '1', '1, corners' or 'alternative'"
         raise InputError("theorem", f"is {theorem!r}", fix)
+    log_size, eps, n_drawn = _counted(theorem, target, epsilon, m)
+    terms, share = _price(c)
+    widths = terms * M * np.sqrt((log_size - math.log((1 - share) * delta)) / (2 * m))  # (p,)
+    drawn = share * delta / n_drawn if n_drawn else 0.0  # 0: the closed form
+
+    def at(lam: Array) -> float:
+        return 2 * _at(c, lam, drawn)
+
     if theorem == "alternative":
-        found = _alternative(L, m, c, target, delta, M)
+        found = _alternative(L, at, widths, target)
     else:
-        log_size, eps = _cover(target, epsilon, m, corners=theorem != "1")
-        found = _theorem_1(L, m, c, target, M, eps, log_size + math.log(1 / delta))
-        found = replace(found, delta=delta, theorem=theorem)
-    return replace(found, distance=M * off)
+        found = _theorem_1(L, at, widths, target, 2 * _worst(c, target))
+    empirical, twice, confidence = found.terms
+    return Bound(
+        empirical=empirical,
+        complexity=twice,
+        cover=M * eps,
+        confidence=confidence,
+        distance=M * off,
+        slack=found.slack,
+        mixture=found.mixture,
+        delta=delta,
+        epsilon=eps,
+        theorem=theorem,
+        search=found.search,
+        given_rows=isinstance(c, Rademacher),
+    )
+
+
+class _Found(NamedTuple):
+    """The largest sum of three terms over Λ."""
+
+    mixture: Array
+    terms: tuple[float, float, float]
+    slack: float
+    search: str
+
+
+def _price(c: Class) -> tuple[int, float]:
+    """The confidence terms that a complexity takes, and the share of δ for its draws."""
+    return (3, DRAWN) if isinstance(c, Rademacher) else (1, 0.0)
 
 
 def _theorem_1(
-    L: Array, m: Array, c: Complexity | float, target: MixtureSet, M: float, eps: float, log: float
-) -> Bound:
+    L: Array, at: Callable[[Array], float], widths: Array, target: MixtureSet, worst: float
+) -> _Found:
+    """max_{λ∈Λ} of L̂(λ) + 2ℜ(λ) + √(Σ λ_k² widths_k²)."""
+
     def terms(lam: Array) -> tuple[float, float, float]:
-        confidence = M * math.sqrt(float(lam**2 @ (1 / m)) * log / 2)
-        return float(lam @ L), 2 * _at(c, lam), confidence
+        return float(lam @ L), at(lam), math.sqrt(float(lam**2 @ widths**2))
 
     best = largest_at(lambda lam: sum(terms(lam)), target)
     slack, search = 0.0, "every corner of Λ was tried, so the maximum is global"
     if not best.is_global:
-        apart = float(target.maximize(L) @ L) + 2 * _worst(c, target)
-        apart += M * math.sqrt(target.skewness(m) / float(m.sum()) * log / 2)
+        apart = float(target.maximize(L) @ L) + worst + Complexity(widths**2).worst(target)
         slack = max(apart - best.value, 0.0)
         search = (
             f"climbed from many starts; no mixture is more than {slack:.2g} above the best found"
         )
-    empirical, twice, confidence = terms(best.mixture)
-    return Bound(
-        empirical, twice, M * eps, confidence, 0.0, slack, best.mixture, 1.0, eps, "1", search
-    )
+    return _Found(best.mixture, terms(best.mixture), slack, search)
 
 
 def _alternative(
-    L: Array, m: Array, c: Complexity | float, target: MixtureSet, delta: float, M: float
-) -> Bound:
-    """Σ λ_k (L̂_k + 2ℜ^k + M √(log(p/δ)/(2m_k))) is linear in λ, so its maximum is exact."""
-    twice = 2 * (np.sqrt(c.squares) if isinstance(c, Complexity) else np.full(len(m), c))
-    confidence = M * np.sqrt(math.log(len(m) / delta) / (2 * m))
-    lam = target.maximize(L + twice + confidence)
+    L: Array, at: Callable[[Array], float], widths: Array, target: MixtureSet
+) -> _Found:
+    """Σ λ_k (L̂_k + 2ℜ^k + widths_k) is linear in λ, so its maximum is exact."""
+    twice = np.array([at(e) for e in np.eye(len(L))])
+    lam = target.maximize(L + twice + widths)
     search = "linear in λ, so the maximum over Λ is global"
-    empirical, doubled, chance = (float(lam @ term) for term in (L, twice, confidence))
-    return Bound(empirical, doubled, 0.0, chance, 0.0, 0.0, lam, delta, 0.0, "alternative", search)
+    return _Found(lam, (float(lam @ L), float(lam @ twice), float(lam @ widths)), 0.0, search)
 
 
 def tightest(
     domain_losses: ArrayLike,
     sizes: ArrayLike,
-    complexity: Complexity | float,
+    complexity: Complexity | Rademacher | float,
     mixtures: Mixtures = None,
     delta: float = 0.05,
     *,
@@ -238,8 +289,8 @@ def tightest(
         L̂_k, the mean losses on the rows, in [0, M].
     sizes : array-like of shape (p,)
         m_k > 0, the rows of each domain.
-    complexity : Complexity or float
-        ℜ_m(G, λ) as a function of λ, or one number that bounds it for all of Λ.
+    complexity : Complexity, Rademacher or float
+        As in `generalization`.
     mixtures : MixtureSet, function, str or None
         Λ; None is any mixture.
     delta : float
@@ -266,7 +317,7 @@ def tightest(
     theorems = ["1", "alternative"] + ["1, corners"] * (target.corners is not None)
     each = delta / len(theorems)
     options: dict[str, Any] = {"loss_bound": loss_bound, "distance": distance}
-    eps = _best_epsilon(target, m, each)
+    eps = _best_epsilon(target, m, each, *_price(_complexity(complexity, m)))
     found = [
         generalization(
             *(domain_losses, sizes, complexity, target, each),
@@ -279,27 +330,30 @@ def tightest(
     return replace(min(found, key=lambda b: b.value), delta=delta)
 
 
-def _best_epsilon(target: MixtureSet, m: Array, delta: float) -> float:
-    """The least ε + √(𝔰/(2m) log(|Λ_ε|/δ)) on a grid of ε, 0 included."""
+def _best_epsilon(target: MixtureSet, m: Array, delta: float, terms: int, share: float) -> float:
+    """The least ε + terms · √(𝔰/(2m) log(|Λ_ε|/δ)) on a grid of ε, 0 included."""
     total = float(m.sum())
-    scale = target.skewness(m) / (2 * total)
+    scale, log = target.skewness(m) / (2 * total), -math.log((1 - share) * delta)
 
     def width(eps: float) -> float:
-        return eps + math.sqrt(scale * (target.log_cover_size(eps) + math.log(1 / delta)))
+        return eps + terms * math.sqrt(scale * (target.log_cover_size(eps) + log))
 
     tried: list[float] = [0.0, *(np.geomspace(1e-3, 1e3, 61) / math.sqrt(total)).tolist()]
     return min(tried, key=width)
 
 
-def _cover(
-    target: MixtureSet, epsilon: float | None, m: Array, *, corners: bool
-) -> tuple[float, float]:
-    """(log |Λ_ε|, ε)."""
-    if corners:
-        if target.corners is None:
+def _counted(
+    theorem: str, target: MixtureSet, epsilon: float | None, m: Array
+) -> tuple[float, float, int]:
+    """log |Λ_ε| or log p, ε, and how many mixtures a complexity is drawn at; 0 for too many."""
+    if theorem == "alternative":
+        return math.log(len(m)), 0.0, len(m)
+    n_corners = 0 if target.corners is None else len(target.corners)
+    if theorem == "1, corners":
+        if not n_corners:
             fix = "say theorem='1'; only listed corners can be counted"
             raise InputError("theorem", f"is '1, corners', but those of {target!r} are many", fix)
-        return math.log(len(target.corners)), 0.0
+        return math.log(n_corners), 0.0, n_corners
     if epsilon is None:
         finite = math.isfinite(target.log_cover_size(0.0))
         epsilon = 0.0 if finite else 1 / math.sqrt(float(m.sum()))
@@ -308,7 +362,7 @@ def _cover(
     log_size = target.log_cover_size(eps)
     if math.isinf(log_size):
         raise InputError("epsilon", f"is {eps:g}, and no finite cover of Λ is so fine", fix)
-    return log_size, eps
+    return log_size, eps, n_corners
 
 
 def _read(
@@ -331,19 +385,31 @@ def _not_negative(name: str, values: ArrayLike, n: int) -> Array:
     return array
 
 
-def _complexity(complexity: Complexity | float, p: int) -> Complexity | float:
-    if not isinstance(complexity, Complexity):
-        fix = "give a Complexity or a number ≥ 0"
-        return finite_number("complexity", complexity, fix, lambda x: x >= 0)
-    if complexity.squares.size != p:
-        found = f"is of {complexity.squares.size} domains, but there are {p} sizes"
+def _complexity(c: Class, m: Array) -> Class:
+    if isinstance(c, Rademacher):
+        if not np.array_equal(c.sizes, m):
+            found = f"is of rows of the sizes {c.sizes.tolist()}, but those given are {m.tolist()}"
+            raise InputError("complexity", found, "take it on the rows of the losses")
+        if not c.is_disjoint:
+            found = "is of rows that are in two domains, and the theorem takes independent ones"
+            raise InputError("complexity", found, "give each row one domain")
+        return c
+    if not isinstance(c, Complexity):
+        fix = "give a Complexity, a Rademacher or a number ≥ 0"
+        return finite_number("complexity", c, fix, lambda x: x >= 0)
+    if c.squares.size != m.size:
+        found = f"is of {c.squares.size} domains, but there are {m.size} sizes"
         raise InputError("complexity", found, "make it of the same sizes")
-    return complexity
+    return c
 
 
-def _at(c: Complexity | float, lam: Array) -> float:
+def _at(c: Class, lam: Array, drawn: float) -> float:
+    if isinstance(c, Rademacher):
+        return c._at_most(lam, drawn)
     return math.sqrt(float(c.squares @ lam**2)) if isinstance(c, Complexity) else c
 
 
-def _worst(c: Complexity | float, target: MixtureSet) -> float:
+def _worst(c: Class, target: MixtureSet) -> float:
+    if isinstance(c, Rademacher):
+        return c._worst(target)
     return c.worst(target) if isinstance(c, Complexity) else c

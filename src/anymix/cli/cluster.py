@@ -156,13 +156,25 @@ def _print_domains(found: Any, out: Path | None) -> None:
     console = Console(highlight=False)
     console.print(table)
     if result["bounds"]:
-        tried = len(result["bounds"])
-        console.print(
-            f"Of 1 to {tried} domains, {len(result['domains'])} can be promised most: the bound "
-            f"adds {min(result['bounds']):.3g} to the loss of the worst one.",
-            markup=False,
-        )
+        console.print(_choice(len(result["domains"]), result["bounds"]), markup=False)
     for note in found.notes:
         console.print(f"Note: {note}", markup=False)
     if out is not None:
         console.print(f"Domains: {out}", soft_wrap=True, markup=False)
+
+
+def _choice(n_domains: int, bounds: list[float]) -> str:
+    """Why there are as many domains as there are."""
+    if len(bounds) == 1:
+        return "There is one client, and one domain has no mixture to protect against."
+    if n_domains == 1:
+        return (
+            "No domains can be advised: by these columns the clients differ too little for the "
+            "rows they have, and one domain has no mixture to protect against. Name other columns, "
+            "or say how many with --n-domains."
+        )
+    return (
+        f"Of 1 to {len(bounds)} domains, {n_domains} can be promised most: the bound adds "
+        f"{min(bounds):.3g} to the loss of the worst one. The clients of a domain are not "
+        "protected one by one."
+    )

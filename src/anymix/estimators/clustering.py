@@ -43,7 +43,8 @@ class BregmanClusters(ClusterMixin, BaseEstimator):
     n_clusters : int or "bound"
         K. "bound" takes the K for which the agnostic learning bound of the worst cluster is least:
         max_k ℓ₁_k + √(log(K/δ)/(2 m_k)), ℓ₁_k how unlike its clients are beyond chance and m_k its
-        rows, δ = 0.05; the sizes of the clients must be the sample_weight then.
+        rows, δ = 0.05; the sizes of the clients must be the sample_weight then. K = 1 says that no
+        domains can be advised: the clients differ too little for their rows.
     divergence : str
         "kl" for histograms (rows are divided by their sums), "i_divergence" for counts,
         "itakura_saito" for spectra and variances (> 0), "euclidean" or "mahalanobis" for statistics

@@ -6,6 +6,7 @@ What cannot be used is refused with an InputError, which names the argument and 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "memberships",
     "numbers",
     "one_each",
+    "pooled_rows",
     "read_domains",
     "refuse_missing",
     "rows_of_domains",
@@ -283,3 +285,28 @@ def rows_of_domains(domains: Any, n: int) -> dict[Any, NDArray[np.intp]]:
         raise InputError("domains", "has fractional memberships", fix)
     parts = np.split(csr.indices.astype(np.intp), csr.indptr[1:-1])
     return {name: rows for name, rows in zip(names.tolist(), parts, strict=True) if len(rows)}
+
+
+def pooled_rows(parts: Iterable[NDArray[np.intp]], n: int) -> NDArray[np.intp]:
+    """Which of n rows are in at least one domain, sorted and each once.
+
+    Parameters
+    ----------
+    parts : iterable of ndarray of int
+        The rows of each domain.
+    n : int
+        The number of rows there are.
+
+    Returns
+    -------
+    ndarray of int
+
+    Examples
+    --------
+    >>> pooled_rows([np.array([3, 0]), np.array([0, 1])], 5)
+    array([0, 1, 3])
+    """
+    is_in = np.zeros(n, dtype=bool)  # a mark for each row is much faster than np.unique
+    for rows in parts:
+        is_in[rows] = True
+    return np.flatnonzero(is_in)

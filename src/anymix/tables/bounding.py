@@ -263,6 +263,10 @@ def _sentences(found: TableBound) -> Iterator[str]:
         )
     if found.guarantee is not None:
         yield found.guarantee.explain()
+        yield (
+            "The upper and the lower end each hold on their own with that probability; a "
+            "guaranteed interval of an audit holds both at once, so at the same level it is wider."
+        )
     yield _advice_to_merge(found)
 
 
@@ -289,5 +293,5 @@ def _advice_to_merge(found: TableBound) -> str:
     )
     return (
         f"{advice.merged_in_words()}, and what chance may do falls from ±{before:.3g} to "
-        f"±{after:.3g} in the smallest. What is merged is no longer guarded on its own."
+        f"±{after:.3g} in the smallest. {advice.price_in_words()}"
     )
