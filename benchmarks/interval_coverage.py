@@ -24,6 +24,7 @@ from scipy.stats import norm
 
 import anymix as ax
 from anymix.auditing import Audit, audit, compare, intervals, scores
+from anymix.auditing.bounded import Bounded
 from anymix.auditing.measures import FLOOR
 from anymix.mixtures import MixtureSet
 
@@ -318,10 +319,71 @@ def agnostic(draws: int) -> None:
         show(f"Agnostic loss, {title}", "domains × rows", WORST, SHAPES, worst, draws // 5)
 
 
+# What held-out rows promise ----------------------------------------------------------------------
+
+DELTA = 0.05
+Losses = Callable[[Rng, int, float], Array]  # (rng, n, mean) -> losses in [0, 1]
+PROMISED: dict[str, Losses] = {
+    "0-1 loss (exact)": lambda rng, n, mean: (rng.random(n) < mean) * 1.0,
+    "0-1 loss, as numbers": lambda rng, n, mean: (rng.random(n) < mean) * 1.0,
+    "beta, a + b = 2": lambda rng, n, mean: rng.beta(2 * mean, 2 - 2 * mean, n),
+    "log loss cut at 3": lambda rng, n, mean: cut_log_loss(rng, n, mean),
+}
+LAYOUTS: dict[str, tuple[list[int], list[float]]] = {  # rows and mean loss of each domain
+    "2 x 50, one at .2": ([50, 50], [0.2, 0.05]),
+    "2 x 50, both at .2": ([50, 50], [0.2, 0.2]),
+    "10 x 50, others at .18": ([50] * 10, [0.2] + [0.18] * 9),
+    "10 x 50, one at .2": ([50] * 10, [0.2] + [0.05] * 9),
+    "50 x 300, others at .05": ([300] + [300] * 49, [0.2] + [0.05] * 49),
+    "50: 30 rows at .2, 100 at .1": ([30] + [100] * 49, [0.2] + [0.1] * 49),
+}
+CUT = 3.0
+
+
+def cut_log_loss(rng: Rng, n: int, mean: float) -> Array:
+    """min(−log q, 3)/3, where q is 0.95 or so small that the loss is cut."""
+    low, high = -math.log(0.95) / CUT, 1.0
+    return np.where(rng.random(n) < (mean - low) / (high - low), high, low)
+
+
+def promises(draws: int) -> None:
+    """How often `held_out(...).value` is below the worst mean, and how far above it on average."""
+    print(f"\nheld_out(...).value at δ = {DELTA}: misses in %, mean value (the truth is 0.2)\n")
+    print(f"| domains | {' | '.join(PROMISED)} |\n|{'---|' * (len(PROMISED) + 1)}")
+    for name, (sizes, means_) in LAYOUTS.items():
+        cells = []
+        for title, draw in PROMISED.items():
+            rng, exact = np.random.default_rng(0), "exact" in title
+            values = np.empty(draws)
+            for i in range(draws):
+                parts = tuple(draw(rng, n, m) for n, m in zip(sizes, means_, strict=True))
+                rows = Bounded(parts, 1.0, are_errors=exact, disjoint=True)
+                values[i] = rows.highest(DELTA).max()  # the value of `held_out` for all mixtures
+            cells.append(f"{100 * np.mean(values < 0.2):.2f} ({values.mean():.3f})")
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def promised_case(draws: int) -> None:
+    """40, 150 and 600 rows of mean loss .05, .12 and .2, beta(s·mean, s·(1 − mean)), at δ = 0.1."""
+    print(
+        "\n40, 150, 600 rows of mean .05, .12, .2, beta losses, δ = 0.1: mean value, misses in %\n"
+    )
+    for s in (1.0, 1.7, 5.0):
+        rng, values = np.random.default_rng(0), np.empty(draws)
+        for i in range(draws):
+            cases = zip((40, 150, 600), (0.05, 0.12, 0.2), strict=True)
+            parts = tuple(rng.beta(s * m, s * (1 - m), n) for n, m in cases)
+            values[i] = Bounded(parts, 1.0, are_errors=False, disjoint=True).highest(0.1).max()
+        print(f"s = {s}: {values.mean():.4f}, {100 * np.mean(values < 0.2):.2f}", flush=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Coverage of the intervals of audits.")
     parser.add_argument("--draws", type=int, default=2000)
-    tables = {f.__name__: f for f in (means, differences, areas, calibrations, agnostic)}
+    tables = {
+        f.__name__: f
+        for f in (means, differences, areas, calibrations, agnostic, promises, promised_case)
+    }
     parser.add_argument("--only", choices=tables, help="this table alone")
     arguments = parser.parse_args()
     for name, table in tables.items():

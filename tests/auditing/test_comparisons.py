@@ -240,9 +240,10 @@ def test_rows_without_a_spread_have_the_guaranteed_difference_of_log_losses() ->
     bound = -math.log(FLOOR)
     for a, b in ((same, same), (other, audit(y, np.full(50, 0.4)))):
         pair = compare(a, b)
-        expected = bounded(b.row_losses[0] - a.row_losses[0], 0.95, -bound, bound)
-        np.testing.assert_allclose(pair.difference_intervals[0], expected[1:])
-        assert np.ptp(expected[1:]) > 4  # 36 · 4/50 up and down
+        d, shrunk = float(b.row_losses[0][0] - a.row_losses[0][0]), 0.025 ** (1 / 50)
+        expected = [(d + bound) * shrunk - bound, bound - (bound - d) * shrunk]
+        np.testing.assert_allclose(pair.difference_intervals[0], expected)
+        assert np.ptp(expected) > 4  # 36 · 4/50 up and down
     low, high = compare(audit(y[:1], [0.3]), audit(y[:1], [0.4])).difference_intervals[0]
     assert -bound <= low < high <= bound
 

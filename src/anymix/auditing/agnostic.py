@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, ndtri
 
+from anymix.auditing.bounded import corners_of, spread
 from anymix.auditing.measures import KnownLoss, UnboundedLoss
-from anymix.auditing.ways import spread
 from anymix.mixtures import MixtureSet
 
 Array = NDArray[np.float64]
@@ -34,8 +34,9 @@ def agnostic_interval(
     Where the loss has a known limit, both ends are those of `held_out` at α/2 each. Otherwise:
 
     - Λ is one mixture c: the interval of ⟨c, L⟩, a weighted mean of all rows.
-    - Any Λ: with probability 1 − α all L_k are inside their intervals [l_k, u_k] at level 1 − α/p,
-      and then max_Λ ⟨λ, l⟩ ≤ max_Λ ⟨λ, L⟩ ≤ max_Λ ⟨λ, u⟩, since λ ≥ 0.
+    - Any Λ: the lower end is max_Λ ⟨λ, l⟩, l_k the lower ends of all domains at level 1 − α/p.
+      The upper end needs no union (see `bounded`): it is the largest upper end of a corner of Λ
+      at level 1 − α, or max_Λ ⟨λ, u⟩ like the lower one where there are too many corners.
     - Λ is narrow, disjoint domains: `_around_center`.
 
     Which of them is done depends on Λ and the sizes of the domains, not on the losses. Domains that
@@ -68,7 +69,7 @@ def agnostic_interval(
     >>> errors = loss_measure("labels", "zero_one", np.array([1.0, 0.0, 0.0]), np.arange(3))
     >>> parts, losses = [np.array([0]), np.array([1, 2])], np.array([1.0, 0.0])
     >>> agnostic_interval(errors, parts, Simplex(2), losses, 0.95, disjoint=True)
-    ((0.0174, 1.0), 'guaranteed')
+    ((0.0125, 1.0), 'guaranteed')
     """
     center, alpha = target.center, 1 - confidence
     ρ = spread(target)
@@ -83,7 +84,14 @@ def agnostic_interval(
     if disjoint and center.min() > 0 and _is_narrow(target, ρ, sizes, alpha):
         return _around_center(loss, parts, target, losses, ρ, alpha), loss.kind
     low, high = loss.ends(parts, 1 - alpha / len(parts)).T
-    return (worst_case(target, low), worst_case(target, high)), loss.kind
+    corners = corners_of(target)
+    if corners is None or not (disjoint or target.is_simplex):
+        return (worst_case(target, low), worst_case(target, high)), loss.kind
+    if target.is_simplex:
+        largest = float(loss.ends(parts, confidence)[:, 1].max())
+    else:
+        largest = max(loss.mixed(parts, c, confidence).high for c in corners)
+    return (worst_case(target, low), largest), loss.kind
 
 
 def _is_narrow(target: MixtureSet, ρ: float, sizes: NDArray[np.int64], alpha: float) -> bool:

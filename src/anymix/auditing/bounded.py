@@ -1,4 +1,20 @@
-"""Losses between 0 and M, domain by domain, and the bounds that hold for all mixtures of them."""
+"""Bounds on max_{λ∈Λ} Σ_k λ_k L_k, from independent rows of p domains with losses in [0, M].
+
+The worst mixture λ* of the true losses is fixed, however little we know of it. So if U(λ) bounds
+⟨λ, L⟩ for each λ alone, P(⟨λ, L⟩ > U(λ)) ≤ δ, then
+
+    P( max_Λ ⟨λ, L⟩ > max_Λ U(λ) ) ≤ P( ⟨λ*, L⟩ > U(λ*) ) ≤ δ:
+
+no union over domains or mixtures. Three ways to have a U whose maximum is known:
+
+    corners    of each corner c, U(c) at δ (a linear function is largest at a corner)    max_c U(c)
+    center     ⟨c, L⟩ at δ/2, and ⟨λ − c, L − L̂⟩ by Hoeffding's inequality at δ/2,
+               Σ_k (λ_k − c_k)²/m_k ≤ ρ² max_k c_k/m_k,   ρ² = max_Λ χ²(λ‖c)
+    union      u_k at δ/p for every domain                                          max_Λ ⟨λ, u⟩
+
+Which one is used depends on Λ and the numbers of rows alone: a choice that saw the losses would
+have to pay for it. From below a union is needed, for the λ that is largest was found on the rows.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +23,18 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincinv
 
-from anymix.auditing.concentration import (
-    BET,
-    LARGE_BET,
-    betting_each,
-    binomial,
-    binomial_share,
-    largest_share,
-    upper,
-)
-from anymix.auditing.ways import choose_way, split, spread
+from anymix.auditing.betting import lowest_mean, lowest_of_mixture
 from anymix.mixtures import MixtureSet
 
 Array = NDArray[np.float64]
 
-__all__ = ["Bounded", "Sides"]
+__all__ = ["Bounded", "Sides", "corners_of", "largest_share", "spread"]
+
+MOST_CORNERS = 64  # more take too long
+USUAL = 0.2  # the standard deviation of a usual loss, for M = 1
 
 
 class Sides(NamedTuple):
@@ -32,168 +43,156 @@ class Sides(NamedTuple):
     low: float
     high: float
     mixture: Array  # (p,): where the upper bound is reached
-    way: str  # "union", "corners" or "center"
+    way: str  # "corners", "center" or "union"
 
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """Rows of p domains whose losses are in [0, M].
+    """The rows of p domains.
 
     Parameters
     ----------
     parts : tuple of ndarray
-        The losses of each domain.
-    weights : tuple of ndarray
-        What each of these rows counts, > 0; in a domain they add up to 1.
+        The losses of each domain, in [0, most].
     most : float
         M.
-    method : str
-        One of `concentration.METHODS`.
     are_errors : bool
         Whether every loss is 0 or M: then the bounds of a domain are exact.
     disjoint : bool
         Whether no row is in two domains.
-    is_far : bool
-        Whether losses are known to be far below M, as log losses are.
+    weights : tuple of ndarray or None
+        What each row counts, ≥ 0; None is the same for all.
     """
 
     parts: tuple[Array, ...]
-    weights: tuple[Array, ...]
     most: float
-    method: str
     are_errors: bool
     disjoint: bool
-    is_far: bool = False
+    weights: tuple[Array, ...] | None = None
 
     @property
     def sizes(self) -> Array:
-        """1/Σ wᵢ² of each domain, (p,): as many rows of equal weight tell as much."""
-        return np.array([1 / float(w @ w) for w in self.weights])
+        """The rows of each domain, (p,)."""
+        return np.array([len(x) for x in self.parts], dtype=np.float64)
 
     @property
     def domain_losses(self) -> Array:
-        """L̂_k = Σ wᵢ ℓᵢ, (p,)."""
-        return np.array([float(w @ x) for w, x in zip(self.weights, self.parts, strict=True)])
+        """L̂_k, the mean losses, (p,)."""
+        weights = self.weights or [None] * len(self.parts)
+        pairs = zip(self.parts, weights, strict=True)
+        return np.array([np.average(x, weights=w) for x, w in pairs])
 
-    @property
-    def bet(self) -> float:
-        """The part of δ for bets: most of it for a limit so far off as that of the log loss."""
-        return LARGE_BET if self.is_far else BET
-
-    def highest(self, tails: Array) -> Array:
-        """Upper bounds of the domains' means, (p,), each too low with probability ≤ tails_k."""
-        alike = all(np.ptp(w) <= 1e-12 * w.max() for w in self.weights)
-        if alike and self.method == "betting" and not self.are_errors:
-            return betting_each(self.parts, tails, self.most, self.bet)  # the same, but at once
-        if alike and self.method == "betting":
+    def highest(self, tail: float) -> Array:
+        """Upper bounds of the domains' means, (p,), each too low with probability ≤ tail."""
+        if self.are_errors and self.weights is None:
             wrong = [int(np.sum(x == self.most)) for x in self.parts]
-            return self.most * largest_share(wrong, [len(x) for x in self.parts], tails)
-        rows = zip(self.parts, self.weights, tails.tolist(), strict=True)
-        return np.array([self._upper(x, w, tail) for x, w, tail in rows])
+            return self.most * largest_share(wrong, self.sizes, tail)
+        weights = self.weights or [None] * len(self.parts)
+        pairs = zip(self.parts, weights, strict=True)
+        rooms = [lowest_mean(self.most - x, tail, self.most, w) for x, w in pairs]
+        return np.maximum(self.most - np.array(rooms), self.domain_losses)
 
-    def lowest(self, tails: Array) -> Array:
-        """Lower bounds of the domains' means, (p,), each too high with probability ≤ tails_k."""
-        return np.asarray(self.most - self._mirrored().highest(tails))
+    def lowest(self, tail: float) -> Array:
+        """Lower bounds of the domains' means, (p,), each too high with probability ≤ tail."""
+        return np.asarray(self.most - self._mirrored().highest(tail))
 
-    def agnostic(
-        self, target: MixtureSet, delta: float, ends: tuple[Array, Array] | None = None
-    ) -> Sides:
-        """Both bounds on max_Λ ⟨λ, L⟩, in the way that suits Λ and the sizes.
-
-        `ends` are `lowest` and `highest` for the δ_k of `split`, if they are known already.
-        """
-        way = choose_way(
-            self.sizes, target, delta, disjoint=self._can_mix, spare=self._spare(target, delta)
-        )
+    def agnostic(self, target: MixtureSet, delta: float, lower: Array | None = None) -> Sides:
+        """Both bounds on max_Λ ⟨λ, L⟩; `lower` is `lowest(δ/p)` where that is known already."""
+        p, way, mirrored = len(self.parts), self._way(target, delta), self._mirrored()
+        if target.is_simplex:
+            high, low = self.highest(delta), self.lowest(delta / p) if lower is None else lower
+            return Sides(float(low.max()), float(high.max()), np.eye(p)[high.argmax()], way)
+        if way == "corners":
+            corners = corners_of(target)
+            assert corners is not None
+            high = self._highest_of(corners, delta)
+            low = self.most - mirrored._highest_of(corners, delta / len(corners))
+            return Sides(float(low.max()), float(high.max()), corners[high.argmax()], way)
         if way == "union":
-            low, high = self.ends(target, delta) if ends is None else ends
-            return _worst_of(target, low, high)
-        share = self._spare(target, delta)
-        direct = self._at_corners if way == "corners" else self._around_center
-        found = direct(target, (1 - share) * delta)
-        return self._capped(found, target, share * delta) if share else found
+            high, low = self.highest(delta / p), self.lowest(delta / p) if lower is None else lower
+            worst = target.maximize(high)
+            return Sides(float(target.maximize(low) @ low), float(worst @ high), worst, way)
+        c, means = target.center, self.domain_losses
+        low, worst = self.lowest(delta / (2 * p)), target.maximize(means)
+        at_least = self.most - mirrored._mixed(c, delta / 2), float(target.maximize(low) @ low)
+        beyond = float((worst - c) @ means) + self.most * _reach(target, self.sizes, delta)
+        return Sides(max(at_least), min(self._mixed(c, delta / 2) + beyond, self.most), worst, way)
 
-    def ends(self, target: MixtureSet, delta: float) -> tuple[Array, Array]:
-        """Lower and upper bounds of all domains at once, (p,) each."""
-        deltas = split(self.sizes, target, delta)
-        return self.lowest(deltas), self.highest(deltas)
+    def _way(self, target: MixtureSet, delta: float) -> str:
+        """The way that is narrower for usual losses, by Bernstein's inequality."""
+        corners = corners_of(target)
+        alone = corners is not None and bool(np.all(corners.max(axis=1) >= 1 - 1e-9))
+        if target.is_simplex or alone or (corners is not None and self._can_mix):
+            return "corners"
+        c = target.center
+        if not self._can_mix or c.min() <= 0:
+            return "union"
+        union = _usual(1 / self.sizes, math.log(len(c) / delta))
+        largest = float(target.maximize(union) @ union)
+        middle = _usual(np.array([np.max(c / self.sizes)]), math.log(2 / delta))[0]
+        return "center" if middle + _reach(target, self.sizes, delta) < largest else "union"
 
     @property
     def _can_mix(self) -> bool:
-        """Whether rows of several domains may be weighed against each other."""
-        return self.disjoint and self.method in ("betting", "hoeffding")
+        """Whether rows of several domains are independent draws of the same kind."""
+        return self.disjoint and self.weights is None
 
-    def _spare(self, target: MixtureSet, delta: float) -> float:
-        """The part of δ that is kept for `_capped`; none if Hoeffding's bound is asked for."""
-        return 0.0 if self.method == "hoeffding" else binomial_share(delta / target.n_domains)
+    def _highest_of(self, mixtures: Array, tail: float) -> Array:
+        """An upper bound of ⟨λ, L⟩ for each λ alone."""
+        single = mixtures.argmax(axis=1)
+        alone = mixtures.max(axis=1) >= 1 - 1e-9
+        needed = np.unique(single[alone])
+        of_domain = dict(zip(needed.tolist(), self._only(needed).highest(tail), strict=True))
+        return np.array(
+            [
+                of_domain[k] if is_alone else self._mixed(λ, tail)
+                for λ, k, is_alone in zip(mixtures, single.tolist(), alone, strict=True)
+            ]
+        )
 
-    def _capped(self, found: Sides, target: MixtureSet, delta: float) -> Sides:
-        """The better of what was found and the union of binomial bounds, which are at most M each.
+    def _mixed(self, λ: Array, tail: float) -> float:
+        room = [self.most - x for x in self.parts]
+        low = lowest_of_mixture(room, λ, tail, self.most)
+        return max(self.most - low, float(λ @ self.domain_losses))
 
-        A direct bound of Σ λ_k L_k knows nothing of M in a domain of few rows or large losses. With
-        δ/p for each, Hoeffding's bounds cut at M may be below it there; these are not above them.
-        """
-        tail = delta / target.n_domains
-        low, high = self.most - self._mirrored()._binomial(tail), self._binomial(tail)
-        other = _worst_of(target, low, high)
-        best = other if other.high < found.high else found
-        return best._replace(low=max(found.low, other.low))
-
-    def _binomial(self, tail: float) -> Array:
-        """Upper bounds of the domains' means by their sums alone, (p,)."""
-        rows = zip(self.parts, self.weights, strict=True)
-        alike = [(x, None if np.ptp(w) <= 1e-12 * w.max() else w) for x, w in rows]
-        return np.array([binomial(x, tail, self.most, w) for x, w in alike])
-
-    def _at_corners(self, target: MixtureSet, delta: float) -> Sides:
-        """max_c u_c: a linear function of λ is largest at a corner."""
-        corners = target.corners
-        assert corners is not None  # or another way was chosen
-        tail = delta / len(corners)
-        high = np.array([self._mixed(c, tail) for c in corners])
-        other = self._mirrored()
-        low = self.most - min(other._mixed(c, tail) for c in corners)
-        return Sides(low, float(high.max()), corners[int(np.argmax(high))], "corners")
-
-    def _around_center(self, target: MixtureSet, delta: float) -> Sides:
-        """Bounds from those of ⟨c, L⟩, c the centre, and how far λ is from c.
-
-        With D = L − L̂, ⟨λ, L⟩ = ⟨c, L⟩ + ⟨λ − c, L̂⟩ + ⟨λ − c, D⟩, and by Cauchy and Schwarz
-
-            |⟨λ − c, D⟩| ≤ √(Σ (λ_k − c_k)²/c_k) √(Σ c_k D_k²) ≤ ρ √(Σ c_k D_k²),
-
-        ρ² = max_Λ χ²(λ‖c). The bound of ⟨c, L⟩ and those of the 2p ends of D fail with probability
-        δ/2 each. Also c ∈ Λ: the maximum is at least ⟨c, L⟩.
-        """
-        c, means = target.center, self.domain_losses
-        worst = target.maximize(means)
-        shift, tails = float((worst - c) @ means), np.full(len(c), delta / (4 * len(c)))
-        off = np.maximum(self.highest(tails) - means, means - self.lowest(tails))
-        reach = spread(target) * math.sqrt(c @ off**2)
-        low = self.most - self._mirrored()._mixed(c, delta / 2) + max(0.0, shift - reach)
-        high = self._mixed(c, delta / 2) + shift + reach
-        return Sides(low, min(high, self.most), worst, "center")
-
-    def _mixed(self, mixture: Array, tail: float) -> float:
-        """An upper bound of Σ λ_k L_k for one λ."""
-        k = int(np.argmax(mixture))
-        if mixture[k] >= 1 - 1e-9:
-            return self._upper(self.parts[k], self.weights[k], tail)
-        chosen = [k for k, share in enumerate(mixture) if share > 0]
-        x = np.concatenate([self.parts[k] for k in chosen])
-        w = np.concatenate([mixture[k] * self.weights[k] for k in chosen])
-        return upper(x, tail, self.most, self.method, w / w.sum(), self.bet)
-
-    def _upper(self, x: Array, w: Array, tail: float) -> float:
-        exact = self.are_errors and self.method == "betting" and np.ptp(w) <= 1e-12 * w.max()
-        return upper(x, tail, self.most, "clopper_pearson" if exact else self.method, w, self.bet)
+    def _only(self, domains: NDArray[np.intp]) -> Bounded:
+        weights = None if self.weights is None else tuple(self.weights[k] for k in domains)
+        return replace(self, parts=tuple(self.parts[k] for k in domains), weights=weights)
 
     def _mirrored(self) -> Bounded:
         """The same of M − ℓ, whose upper bounds are the lower bounds of ℓ."""
         return replace(self, parts=tuple(self.most - x for x in self.parts))
 
 
-def _worst_of(target: MixtureSet, low: Array, high: Array) -> Sides:
-    """The worst mixture of bounds that hold for all domains at once."""
-    mixture = target.maximize(high)
-    return Sides(float(target.maximize(low) @ low), float(mixture @ high), mixture, "union")
+def largest_share(k: ArrayLike, n: ArrayLike, tail: float) -> Array:
+    """The largest p with P(Bin(n, p) ≤ k) ≥ tail (Clopper and Pearson).
+
+    Examples
+    --------
+    >>> largest_share([0, 2], 2, 0.25)
+    array([0.5, 1. ])
+    """
+    k, n = np.asarray(k), np.asarray(n)
+    return np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 1 - tail), 1.0)
+
+
+def corners_of(target: MixtureSet) -> Array | None:
+    """The corners of Λ, if they are few."""
+    corners = target.corners
+    return None if corners is None or len(corners) > MOST_CORNERS else np.unique(corners, axis=0)
+
+
+def spread(target: MixtureSet) -> float:
+    """ρ = √(max_Λ χ²(λ‖c)), how far Λ reaches from its centre c."""
+    return math.sqrt(max(target.skewness(np.maximum(target.center, 1e-12)) - 1, 0.0))
+
+
+def _reach(target: MixtureSet, sizes: Array, delta: float) -> float:
+    """How far above ⟨λ − c, L̂⟩ the mean ⟨λ − c, L⟩ may be for one λ, at δ/2, for M = 1."""
+    squares = spread(target) ** 2 * float(np.max(target.center / sizes))
+    return math.sqrt(squares * math.log(2 / delta) / 2)
+
+
+def _usual(largest: Array, log: float) -> Array:
+    """σ √(2 w log) + w log/3 for a usual σ, w the weight of a row."""
+    return np.asarray(USUAL * np.sqrt(2 * log * largest) + largest * log / 3)

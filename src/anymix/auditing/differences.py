@@ -144,8 +144,7 @@ def _of_means(
         if not len(x):
             found.append(Estimate(math.nan, math.nan, math.nan))
         elif guaranteed:
-            share = None if v is None else v / v.sum()
-            found.append(bounded(x, audit.confidence, least, most, share))
+            found.append(bounded(x, audit.confidence, least, most, v))
         elif v is None:
             found.append(mean(x, audit.confidence, least, unit, most))
         else:

@@ -1,6 +1,6 @@
-"""What can be promised of a model's loss on every mixture at once, from rows it was not trained on.
+"""What can be promised of a model's loss on every mixture, from rows it was not trained on.
 
-    P( L(h, λ) ≤ value for every λ ∈ Λ ) ≥ 1 − δ,    L(h, λ) = Σ_k λ_k L_k(h)
+    P( max_{λ∈Λ} L(h, λ) ≤ value ) ≥ 1 − δ,    L(h, λ) = Σ_k λ_k L_k(h)
 
 No assumption but this: the rows of a domain are independent draws, and no training has seen them.
 """
@@ -8,7 +8,6 @@ No assumption but this: the rows of a domain are independent draws, and no train
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,37 +15,37 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.auditing.bounded import Bounded
-from anymix.auditing.concentration import METHODS
 from anymix.auditing.domains import count, rows_by_domain
 from anymix.auditing.measures import limits
 from anymix.auditing.predictions import Predictions, read_predictions
 from anymix.auditing.stretched import Run
 from anymix.auditing.titles import LOSS_TITLES
-from anymix.auditing.ways import split
 from anymix.auditing.words import mixture_in_words, plain, short
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_over
-from anymix.problem.arrays import numbers
+from anymix.problem.arrays import numbers, pooled_rows
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 __all__ = ["Guarantee", "guaranteed", "held_out", "probability"]
 
-GO_TOGETHER = 4.0  # standard errors of a correlation that chance hardly makes
 WAYS = {
-    "union": "all domains are bounded at once",
-    "corners": "every corner of Λ is bounded at once",
+    "corners": "each corner of Λ is bounded",
     "center": "the centre of Λ is bounded, and how far Λ reaches from it",
+    "union": "all domains are bounded at once",
+    "always": "all domains are bounded at once, at all times",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Guarantee:
-    """What holds with probability 1 − δ, for every mixture in Λ at once; p domains.
+    """What holds with probability 1 − δ; p domains.
 
     `value`, `upper`, `low` and `lower` are four statements, and each holds with probability 1 − δ.
+    `value` is about the worst mixture alone, so it may be below the largest entry of `upper`, which
+    is about all domains at once.
 
     Attributes
     ----------
@@ -58,8 +57,6 @@ class Guarantee:
         The λ ∈ Λ at which `value` is reached.
     upper, lower : ndarray of shape (p,)
         Every domain's loss L_k is at most (at least) this, all p of them at once.
-    deltas : ndarray of shape (p,)
-        δ_k, how often `upper` may fail in domain k; Σ δ_k ≤ δ.
     delta : float
         δ, how often each statement may fail.
     domain_names : tuple
@@ -74,16 +71,14 @@ class Guarantee:
         What the loss is called, and how it was cut if it was.
     loss_bound : float
         M, the largest loss that a row can have.
-    method : str
-        How the mean of a domain is bounded.
     way : str
-        How the domains are put together: "union", "corners" or "center".
+        How Λ is bounded: "corners", "center" or "union" (see `auditing.bounded`), or "always".
 
     Examples
     --------
     >>> found = held_out([True] * 5 + [False] * 95, ["a"] * 50 + ["b"] * 50)
     >>> found.upper.round(3), round(found.value, 3), found.agnostic_loss
-    (array([0.218, 0.071]), 0.218, 0.1)
+    (array([0.218, 0.071]), 0.199, 0.1)
     """
 
     value: float
@@ -91,7 +86,6 @@ class Guarantee:
     mixture: Array
     upper: Array
     lower: Array
-    deltas: Array
     delta: float
     domain_names: tuple[Any, ...]
     sizes: NDArray[np.int64]
@@ -99,7 +93,6 @@ class Guarantee:
     mixtures: MixtureSet
     loss: str
     loss_bound: float
-    method: str
     way: str
 
     @property
@@ -123,8 +116,7 @@ class Guarantee:
             f"least {short(self.low)}. The bound is reached at "
             f"{mixture_in_words(self.mixture, names)}. It holds for every distribution "
             f"whose losses are at most {self.loss_bound:.4g}, if the rows of each domain are "
-            f"independent and no training has seen them "
-            f"({self.method.replace('_', '-')}; {WAYS[self.way]})."
+            f"independent and no training has seen them ({WAYS[self.way]})."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,7 +132,6 @@ class Guarantee:
             "delta": self.delta,
             "loss": self.loss,
             "loss_bound": self.loss_bound,
-            "method": self.method,
             "way": self.way,
             "domains": {
                 str(name): [plain(low), plain(high)]
@@ -155,18 +146,19 @@ def held_out(
     mixtures: Mixtures = None,
     delta: float = 0.05,
     loss_bound: float | None = None,
-    method: str = "betting",
     *,
     clip: float | None = None,
     weights: ArrayLike | None = None,
     loss: str | None = None,
     classes: ArrayLike | None = None,
 ) -> Guarantee:
-    """max_{λ∈Λ} Σ λ_k u_k, u_k an upper bound of L_k at level δ_k, Σ δ_k ≤ δ; or what is tighter.
+    """Bounds on the agnostic loss max_{λ∈Λ} L(h, λ) and on each domain's, from held-out rows.
 
-    With probability 1 − δ, L(h, λ) ≤ `value` for every λ ∈ Λ at once, for whatever model h, if no
-    training has seen the rows. For a small Λ, such as a χ² ball, Σ λ_k L_k itself is bounded. Which
-    way is taken, and how δ is split, depends on Λ and the sizes alone (see `auditing.ways`).
+    With probability 1 − δ, L(h, λ) ≤ `value` for every λ ∈ Λ, for whatever model h, if no training
+    has seen the rows and the rows of a domain are independent draws. For all mixtures, `value` is
+    the largest of the domains' upper bounds, each at δ: the worst domain is fixed, so that no union
+    over the domains is needed (see `auditing.bounded`, also for other Λ). Bounds of a domain are
+    exact (Clopper-Pearson) where losses are errors, else won by betting (see `auditing.betting`).
 
     Parameters
     ----------
@@ -182,18 +174,13 @@ def held_out(
     loss_bound : float or None
         M > 0, what no loss can be above. None is 1, or for probabilities the largest log loss
         of a probability cut at 2e-16, 36.04.
-    method : {"betting", "bernstein", "hoeffding", "clopper_pearson"}
-        How the mean of a domain is bounded. "betting" is exact (Clopper-Pearson) where losses are
-        errors, and its `value` is never above Hoeffding's bounds at δ/p for each domain, cut at M,
-        for δ/p ≤ 0.2. This is for rows of equal weight, and M that is given, cut or 1: log losses
-        that are not cut, and unequal weights, may be up to a tenth wider where they spread most.
     clip : float or None
         Losses above it count as it; the bound is then of the loss so cut, and says so.
     weights : array-like of shape (n,) or None
-        What each row counts in its domains, ≥ 0; None is the same for all. They are taken as fixed:
-        the promise is about rows whose weights say nothing of their losses. Weights that go with
-        the loss (of a survey, say, or by importance) can make it fail; where they visibly do, a
-        UserWarning says so.
+        What each row counts in its domains, ≥ 0; None is the same for all. Rows and their weights
+        are taken as independent draws with no weight above the largest one given; the bound is of
+        the weighted distribution. Weights that differ much cost rows: a row of weight w is used
+        with probability w/max w.
     loss : str or None
         The name of the loss, as `audit` takes it.
     classes : array-like of shape (K,) or None
@@ -210,14 +197,12 @@ def held_out(
     >>> losses, d = rng.beta(1, 9, 1000), np.repeat(["a", "b"], [800, 200])
     >>> found = held_out(losses, d)
     >>> found.domain_losses.round(2), found.upper.round(2)
-    (array([0.1, 0.1]), array([0.11, 0.13]))
+    (array([0.1, 0.1]), array([0.11, 0.12]))
     >>> near = held_out(losses, d, mixtures="chi2:1.1")
     >>> bool(near.value < found.value)
     True
     """
     delta = probability("delta", delta)
-    if str(method) not in METHODS:
-        raise InputError("method", f"is {method!r}", f"give one of {', '.join(METHODS)}")
     named: Any = loss
     if named is not None and not isinstance(named, str):
         fix = "give the name of a loss, such as 'log', or None"
@@ -227,13 +212,11 @@ def held_out(
     if n == 0:
         raise InputError("losses", "has no rows", "give a loss for each row")
     parts, _ = rows_by_domain(domains, None, n)
-    pooled = np.unique(np.concatenate(list(parts.values())))
+    pooled = pooled_rows(parts.values(), n)
     said = _read(y_true, y_pred, loss, classes, pooled)
     x, most, title = bounded_losses(said, loss_bound, clip)
     target = target_over(mixtures, np.array([len(rows) for rows in parts.values()]))
-    if weights is not None:
-        _warn_of_weights(x, _weights(weights, len(x), parts), parts)
-    return guaranteed(x, parts, target, delta, most, title, method, weights)
+    return guaranteed(x, parts, target, delta, most, title, weights)
 
 
 def guaranteed(
@@ -243,7 +226,6 @@ def guaranteed(
     delta: float,
     most: float,
     title: str,
-    method: str = "betting",
     weights: ArrayLike | None = None,
 ) -> Guarantee:
     """`held_out` of losses in [0, most] that are known to be fit for it.
@@ -262,8 +244,6 @@ def guaranteed(
         M, the largest loss of a row.
     title : str
         What the loss is called; "0-1 loss" says that each is 0 or 1.
-    method : str
-        How the mean of a domain is bounded.
     weights : array-like of shape (n,) or None
         What each row counts.
 
@@ -278,29 +258,22 @@ def guaranteed(
     >>> round(guaranteed(np.zeros(3), rows, Simplex(1), 0.125, 1.0, "0-1 loss").value, 6)
     0.5
     """
-    if weights is None:
-        shares = tuple(np.broadcast_to(1 / len(part), len(part)) for part in parts.values())
-    else:
-        w = _weights(weights, len(x), parts)
-        shares = tuple(w[part] / w[part].sum() for part in parts.values())
+    w = None if weights is None else _weights(weights, len(x), parts)
     rows = Bounded(
         parts=tuple(x[part] for part in parts.values()),
-        weights=shares,
         most=most,
-        method=method,
         are_errors=title == LOSS_TITLES["zero_one"],
-        is_far=title == LOSS_TITLES["log"],  # neither cut nor given a bound
-        disjoint=are_disjoint(list(parts.values())),
+        disjoint=are_disjoint(list(parts.values()), len(x)),
+        weights=None if w is None else tuple(w[part] for part in parts.values()),
     )
-    lower, upper = rows.ends(target, delta)
-    sides = rows.agnostic(target, delta, (lower, upper))
+    lower, upper = rows.lowest(delta / len(parts)), rows.highest(delta / len(parts))
+    sides = rows.agnostic(target, delta, lower)
     return Guarantee(
         value=sides.high,
         low=sides.low,
         mixture=sides.mixture,
         upper=upper,
         lower=lower,
-        deltas=split(rows.sizes, target, delta),
         delta=delta,
         domain_names=tuple(parts),
         sizes=np.array([len(part) for part in parts.values()]),
@@ -308,16 +281,15 @@ def guaranteed(
         mixtures=target,
         loss=title,
         loss_bound=most,
-        method=method,
         way=sides.way,
     )
 
 
-def are_disjoint(parts: list[Rows]) -> bool:
+def are_disjoint(parts: list[Rows], n: int) -> bool:
     """Whether no row is in two of these lists; runs of rows on disk never share one."""
     if any(isinstance(part, Run) for part in parts):
         return True
-    return len(np.unique(np.concatenate(parts))) == sum(map(len, parts))
+    return len(pooled_rows(parts, n)) == sum(map(len, parts))
 
 
 def bounded_losses(
@@ -372,25 +344,10 @@ def _read(
         raise InputError(name, error.found, error.fix) from None
 
 
-def _weights(weights: ArrayLike | None, n: int, parts: dict[Any, Rows]) -> Array:
-    if weights is None:
-        return np.ones(n)
+def _weights(weights: ArrayLike, n: int, parts: dict[Any, Rows]) -> Array:
     w = finite_vector("weights", weights, n)
     lacking = [str(name) for name, rows in parts.items() if w[rows].sum() <= 0]
     if w.min() < 0 or lacking:
         found = f"has the entry {w.min():.4g}" if w.min() < 0 else f"is 0 in all of {lacking[0]!r}"
         raise InputError("weights", found, "give numbers ≥ 0, some of each domain > 0")
     return w
-
-
-def _warn_of_weights(x: Array, w: Array, parts: dict[Any, Rows]) -> None:
-    """Say so where weights and losses of a domain's rows visibly go together."""
-    for name, rows in parts.items():
-        a, b = x[rows] - x[rows].mean(), w[rows] - w[rows].mean()
-        scale = math.sqrt(float((a @ a) * (b @ b)))
-        r = float(a @ b) / scale if len(rows) >= 10 and scale > 0 else 0.0
-        if abs(r) * math.sqrt(len(rows)) > GO_TOGETHER:
-            found = f"in {name!r} the weights go with the losses (correlation {r:.2f})"
-            fix = "the promise may fail; bound loss times weight, or leave the weights out"
-            warnings.warn(f"{found}: {fix}", UserWarning, stacklevel=3)
-            return

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, chdtri, stdtrit
 
-from anymix.auditing.betting import BINS, lowest_mean, lowest_means
+from anymix.auditing.betting import lowest_mean
 
 Array = NDArray[np.float64]
 
-__all__ = ["Estimate", "bounded", "bounded_each", "distance", "mean", "mixed", "share"]
+__all__ = ["Estimate", "bounded", "distance", "mean", "mixed", "share"]
 
 ROUNDING = 1e-6  # numbers that differ by less than this, relatively, may differ by rounding alone
 
@@ -86,21 +86,20 @@ def share(hits: NDArray[np.bool_], confidence: float) -> Estimate:
 def bounded(
     x: Array, confidence: float, least: float, most: float, weights: Array | None = None
 ) -> Estimate:
-    """Σ wᵢ xᵢ with an interval for Σ wᵢ E xᵢ that is guaranteed if every x is in [least, most].
+    """The mean, with an interval that is guaranteed if every x is in [least, most].
 
-    The xᵢ are independent, but each may have a distribution of its own. Both ends are
-    `lowest_mean`, of the distances n wᵢ (xᵢ − least) and n wᵢ (most − xᵢ), which are ≥ 0.
+    Both ends are `lowest_mean`, of the distances x − least and most − x.
 
     Parameters
     ----------
     x : ndarray of shape (n,)
-        The numbers.
+        The numbers: independent draws.
     confidence : float
         The level, such as 0.95.
     least, most : float
         What no number can be below, or above.
     weights : ndarray of shape (n,) or None
-        The wᵢ ≥ 0, which add up to 1; None is 1/n for each.
+        What each number counts, ≥ 0; None is the same for all.
 
     Returns
     -------
@@ -109,53 +108,13 @@ def bounded(
     Examples
     --------
     >>> bounded(np.array([0.0, 0.0, 0.0]), 0.95, least=0.0, most=1.0)
-    Estimate(value=0.0, low=0.0, high=0.7542)
+    Estimate(value=0.0, low=0.0, high=0.7182)
     """
-    tail, scale = (1 - confidence) / 2, 1.0 if weights is None else len(x) * weights
-    low = least + lowest_mean(scale * (x - least), tail)
-    high = most - lowest_mean(scale * (most - x), tail)
-    value = float(np.mean(x) if weights is None else weights @ x)
+    tail, width = (1 - confidence) / 2, most - least
+    low = least + lowest_mean(x - least, tail, width, weights)
+    high = most - lowest_mean(most - x, tail, width, weights)
+    value = float(np.average(x, weights=weights))
     return Estimate(value, min(low, value), max(high, value))  # but for rounding
-
-
-def bounded_each(
-    parts: Sequence[Array], confidence: float, least: float, most: float
-) -> list[Estimate]:
-    """`bounded` of every part; those with the same number of rows all at once.
-
-    Parameters
-    ----------
-    parts : sequence of ndarray
-        The numbers of each part.
-    confidence : float
-        The level of each interval, such as 0.95.
-    least, most : float
-        What no number can be below, or above.
-
-    Returns
-    -------
-    list of Estimate
-
-    Examples
-    --------
-    >>> bounded_each([np.zeros(3), np.ones(1)], 0.95, least=0.0, most=1.0)
-    [Estimate(value=0.0, low=0.0, high=0.7542), Estimate(value=1.0, low=0.025, high=1.0)]
-    """
-    sizes, tail = np.array([len(x) for x in parts]), (1 - confidence) / 2
-    found: list[Estimate] = [Estimate(0.0, 0.0, 0.0)] * len(parts)
-    for n in np.unique(sizes):
-        these = np.flatnonzero(sizes == n).tolist()
-        if n > 2 * BINS:  # nothing is won by doing several at once
-            for k in these:
-                found[k] = bounded(parts[k], confidence, least, most)
-            continue
-        x = np.array([parts[k] for k in these])  # (parts, n)
-        low, high = least + lowest_means(x - least, tail), most - lowest_means(most - x, tail)
-        value = x.mean(axis=1)
-        ends = np.minimum(low, value), np.maximum(high, value)  # but for rounding
-        for k, numbers in zip(these, np.transpose((value, *ends)).tolist(), strict=True):
-            found[k] = Estimate(*numbers)
-    return found
 
 
 # Approximate ------------------------------------------------------------------------------------
@@ -234,7 +193,7 @@ def mixed(
     >>> mixed([np.array([1.0, 3.0]), np.array([5.0])], np.array([1.0, 0.0]), 0.95)
     Estimate(value=2.0, low=-10.7062, high=14.7062)
     >>> mean(np.array([7.0, 7.0, 7.0]), 0.95, least=0.0)
-    Estimate(value=7.0, low=1.7208, high=inf)
+    Estimate(value=7.0, low=2.0468, high=inf)
     """
     parts = [x for x, share in zip(parts, mixture, strict=True) if share > 0]
     lam = mixture[mixture > 0]
@@ -294,11 +253,17 @@ def distance(parts: Sequence[Array], c: Array, confidence: float) -> float:
 
 
 def _lowest(parts: Sequence[Array], weights: Array, tail: float, least: float) -> float:
-    """The guaranteed lower end: no x is below `least`."""
+    """The guaranteed lower end of rows that are alike; no x is below `least`.
+
+    ν = (tail ∏ y_i)^(1/n) for independent y ≥ 0 of mean ν: E ∏ y_i/ν ≤ 1, as geometric means are
+    at most arithmetic ones.
+    """
     if least == -math.inf:
         return least
     y = np.concatenate([w * (x - least) for x, w in zip(parts, weights, strict=True)])
-    return least + lowest_mean(len(y) * y, tail)
+    if y.min() <= 0:
+        return least
+    return least + len(y) * math.exp(float(np.mean(np.log(y))) + math.log(tail) / len(y))
 
 
 def _moments(x: Array) -> tuple[float, float]:

@@ -188,7 +188,7 @@ class Share(_OneByOne):
         if self.weights is None:
             return intervals.share(hits, confidence)
         w, x = self._counting(self.weights, rows), hits.astype(np.float64)
-        return intervals.bounded(x, confidence, 0.0, 1.0, w / w.sum())
+        return intervals.bounded(x, confidence, 0.0, 1.0, w)
 
     def _counting(self, values: NDArray[Any], rows: Rows) -> NDArray[Any]:
         """The numbers of those of these rows that count."""
@@ -247,24 +247,19 @@ class KnownLoss:
         """The mean of each list of rows, with its interval."""
         if self.are_errors:
             return [intervals.share(self.losses[rows] == 1, confidence) for rows in parts]
-        losses = [self.losses[rows] for rows in parts]
-        if self.weights is None:
-            return intervals.bounded_each(losses, confidence, 0.0, self.most)
-        pairs = zip(losses, self._shares(parts), strict=True)
-        return [intervals.bounded(x, confidence, 0.0, self.most, w) for x, w in pairs]
+        w = self.weights
+        return [
+            intervals.bounded(
+                self.losses[rows], confidence, 0.0, self.most, None if w is None else w[rows]
+            )
+            for rows in parts
+        ]
 
     def in_domains(self, parts: list[Rows], *, disjoint: bool) -> Bounded:
         """The losses of each domain, of which bounds for all mixtures are known."""
         losses = tuple(self.losses[rows] for rows in parts)
-        far = self.most >= -math.log(FLOOR)  # the limit of log losses, if no other was given
-        shares = self._shares(parts)
-        return Bounded(losses, shares, self.most, "betting", self.are_errors, disjoint, far)
-
-    def _shares(self, parts: list[Rows]) -> tuple[Array, ...]:
-        """What each row counts in its domain; they add up to 1."""
-        if self.weights is None:
-            return tuple(np.broadcast_to(1 / len(rows), len(rows)) for rows in parts)
-        return tuple(self.weights[rows] / self.weights[rows].sum() for rows in parts)
+        weights = None if self.weights is None else tuple(self.weights[rows] for rows in parts)
+        return Bounded(losses, self.most, self.are_errors, disjoint, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,9 +301,7 @@ class UnboundedLoss(_OneByOne):
         return np.array([self._careful(rows, confidence) for rows in parts])
 
     def _careful(self, rows: Rows, confidence: float) -> tuple[float, float]:
-        found, w = self.of(rows, confidence), 1.0
-        if self.weights is not None:
-            w = self.weights[rows] / self.weights[rows].mean()
-        above = w * (self.losses[rows] - self.smallest)
-        careful = self.smallest + lowest_mean(above, (1 - confidence) / 2)
+        found, w = self.of(rows, confidence), None if self.weights is None else self.weights[rows]
+        above = self.losses[rows] - self.smallest
+        careful = self.smallest + lowest_mean(above, (1 - confidence) / 2, weights=w)
         return min(found.low, careful), found.high

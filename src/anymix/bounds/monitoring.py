@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.auditing.betting import lowest_ratio
 from anymix.auditing.domains import count, rows_by_domain
 from anymix.auditing.guarantees import Guarantee, probability
+from anymix.auditing.roots import crossing
 from anymix.errors import InputError, finite_number
 from anymix.files import write_whole
 from anymix.mixtures.choosing import Mixtures, target_over
@@ -166,7 +166,6 @@ class Monitor:
             mixture=worst,
             upper=upper,
             lower=lower,
-            deltas=np.array([self._share(name) for name in names]),
             delta=self.delta,
             domain_names=names,
             sizes=sizes,
@@ -174,8 +173,7 @@ class Monitor:
             mixtures=target,
             loss="loss",
             loss_bound=self.loss_bound,
-            method="betting at all times",
-            way="union",
+            way="always",
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -268,7 +266,29 @@ def _lowest(bins: Array, tail: float) -> float:
     if mean <= 0:
         return 0.0
     seen = bins > 0
-    return mean * lowest_ratio(places[seen] / mean, bins[seen], SHARES, WEIGHTS, tail)
+    return mean * _lowest_ratio(places[seen] / mean, bins[seen], tail)
+
+
+def _lowest_ratio(values: Array, counts: Array, tail: float) -> float:
+    """The s in [0, 1] with Σ_b w_b ∏ (1 − b + b y/s)^counts = 1/tail, for values y of mean 1.
+
+    The shares b do not depend on the number of rows, so the bounds after 1, 2, … rows hold at once.
+    """
+    b, w = SHARES, WEIGHTS
+    n = float(counts.sum())
+    bets, lost = np.multiply.outer(b, values), b[:, None]
+
+    def log_wealth(s: float) -> float:
+        """log(W tail) at ν = e^s · average."""
+        growth = np.log1p(bets * math.exp(-s) - lost) @ counts
+        top = float(growth.max())
+        return top + math.log(float(w @ np.exp(growth - top)) * tail)
+
+    # here the largest y alone makes the least bet rich enough, even if all others are 0
+    rich = math.log(w[-1] * b[-1] * float(values.max())) - 1
+    start = math.log(tail) + rich + (n - 1) * (math.log1p(-b[-1]) if n > 1 else 0.0)
+    with np.errstate(divide="ignore"):  # the bet b = 1 loses all where y = 0
+        return math.exp(crossing(log_wealth, start, 0.0))
 
 
 def _limits(limits: Any, loss_bound: float) -> dict[Any, float]:
