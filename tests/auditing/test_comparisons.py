@@ -87,7 +87,7 @@ def test_differences_have_the_intervals_of_paired_rows() -> None:
     frame, rows = found.to_frame(), found.to_dict()["difference_intervals"]
     np.testing.assert_allclose(frame[["difference_low", "difference_high"]], list(rows.values()))
     k = int(np.argmax(found.differences))
-    low, high = found.difference_intervals[k]
+    low, high = found.joint_intervals[k]
     assert f"more (90% interval (approximate) {low:.4f} to {high:.4f})" in found.summary()
 
 
