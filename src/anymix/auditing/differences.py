@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from anymix.auditing.findings import Audit
-from anymix.auditing.intervals import Estimate, mean
+from anymix.auditing.intervals import ROUNDING, Estimate, mean
 from anymix.auditing.measures import linearised
-from anymix.auditing.resampling import jackknife
+from anymix.auditing.resampling import GROUPS
 from anymix.auditing.selection import Paired
 from anymix.auditing.words import plain
 from anymix.errors import InputError
@@ -121,11 +122,7 @@ def difference_of(
         return _of_means(a, *of_rows, ends, confidence, is_share, pooled)
     if measure == "rmse":
         return _of_roots(a, b, confidence, pooled)
-    values = b.metrics[measure] - a.metrics[measure]
-    apart = b.replicates[measure] - a.replicates[measure]
-    pairs = zip(values, apart, strict=True)
-    ends_of = [jackknife(x, r, confidence)[1:] for x, r in pairs]
-    return Difference(values, np.array(ends_of), "approximate", pooled)
+    return _of_intervals(a, b, measure, confidence, pooled)
 
 
 def _of_means(
@@ -153,6 +150,37 @@ def _of_means(
     values = np.array(found)
     kind = "guaranteed" if guaranteed else "approximate"
     return Difference(values[:, 0], values[:, 1:], kind, pooled)
+
+
+def _of_intervals(a: Audit, b: Audit, measure: str, confidence: float, pooled: float) -> Difference:
+    """M(b) − M(a) − √((M(b) − l_b)² + (u_a − M(a))² − 2 r (M(b) − l_b)(u_a − M(a))), and its like.
+
+    [l, u] are the intervals of both, and r is the correlation of their replicates (Zou and Donner,
+    2008). For intervals of the jackknife this is the jackknife of the difference. Where replicates
+    do not tell them apart, r is 0: the two are not known to go together.
+    """
+    wider = float(np.divide(*stdtrit(GROUPS - 1, (1 + np.array([confidence, a.confidence])) / 2)))
+    of_a, of_b = (np.c_[x.metrics[measure], x.metric_intervals[measure]] for x in (a, b))
+    found = []
+    pairs = zip(of_a, of_b, a.replicates[measure], b.replicates[measure], strict=True)
+    for (x, low_x, high_x), (y, low_y, high_y), of_x, of_y in pairs:
+        r = _correlation(of_x, of_y)
+        ends = (y - low_y, high_x - x), (high_y - y, x - low_x)
+        both = [2 * r * s * t if r else 0.0 for s, t in ends]  # 0·∞ = 0
+        squares = [s**2 + t**2 - go for (s, t), go in zip(ends, both, strict=True)]
+        down, up = (wider * math.sqrt(max(square, 0.0)) for square in squares)
+        found.append((y - x, y - x - down, y - x + up))
+    values = np.array(found)
+    return Difference(values[:, 0], values[:, 1:], "approximate", pooled)
+
+
+def _correlation(x: Array, y: Array) -> float:
+    """Of replicates; 0 where they, or their differences, agree up to rounding."""
+    known = ~np.isnan(x + y)
+    x, y, size = x[known], y[known], max(np.abs([*x[known], *y[known]]), default=0.0)
+    if known.sum() < 2 or min(np.ptp(x), np.ptp(y), np.ptp(y - x)) <= ROUNDING * size:
+        return 0.0
+    return float(np.corrcoef(x, y)[0, 1])
 
 
 def _of_roots(a: Audit, b: Audit, confidence: float, pooled: float) -> Difference:
