@@ -7,7 +7,7 @@
 Each table is of one kind of interval. A cell is the share of draws whose interval holds the true
 value, in percent, and the median width of the intervals. 2000 draws are accurate to ±1 (two
 standard errors at 95 %). Differences are of half as many draws, agnostic losses of a fifth, gains
-that are there of an eighth.
+that are there, and those on other sets Λ than the simplex, of an eighth.
 """
 
 from __future__ import annotations
@@ -400,7 +400,7 @@ def sure_gains(draws: int) -> None:
         for name, draw, shared, mixtures in cases:
             cells = []
             for shape in PLACES:
-                some = draws if gain == 0 else draws // 8
+                some = draws if gain == 0 and mixtures is None else draws // 8
                 now, before = 100 * found_gains(draw, shape, shared, gain, mixtures, some)
                 cells.append(f"{now:.1f} ({before:.1f})")
             print(f"| {name} | {' | '.join(cells)} |", flush=True)

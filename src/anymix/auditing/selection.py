@@ -49,7 +49,7 @@ Array = NDArray[np.float64]
 
 __all__ = ["Paired", "at_worst", "selected"]
 
-NODES = np.linspace(-8.0, 8.0, 2001)  # of W, whose function has a kink
+NODES = np.linspace(-8.0, 8.0, 801)  # of W, whose function has a kink
 MASSES = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
 
 
@@ -66,7 +66,7 @@ class Paired:
     @property
     def means(self) -> Array:
         """D̂_k, (p,)."""
-        return np.array([x.mean() for x in self._rows()])
+        return np.array([x.sum() / len(x) for x in self._rows()])
 
     def interval(self, mixture: Array, confidence: float) -> Estimate:
         """Σ λ_k D_k with its interval, of domains without common rows."""
@@ -114,7 +114,8 @@ def _linear(parts: Sequence[Array], weights: Sequence[Array] | None) -> list[Arr
 
 def _adjusted(x: Array, y: Array) -> float:
     """Adjusted R², whose mean is about 0 if x and y have nothing to do with each other."""
-    n, x, y = len(x), x - x.mean(), y - y.mean()
+    n = len(x)
+    x, y = x - x.sum() / n, y - y.sum() / n
     size = float(x @ x) * float(y @ y)
     return 1 - (1 - float(x @ y) ** 2 / size) * (n - 1) / (n - 2) if n > 2 and size > 0 else 1.0
 
@@ -162,7 +163,7 @@ def at_worst(
     """
     value, N = float(mixture @ pairs.means), _n_corners(target)
     if len(mixture) >= N and (disjoint or target.is_simplex):
-        ρ2 = pairs.r_squared(losses) if disjoint else 1.0
+        ρ2 = pairs.r_squared(losses) if disjoint and N > 1 else 1.0
         return pairs.interval(mixture, selected(N, ρ2, confidence))._replace(value=value)
     if disjoint and not pairs.guaranteed:
         found = pairs.interval(mixture, confidence)
@@ -206,7 +207,7 @@ def selected(N: float, r_squared: float, confidence: float) -> float:
     def excess(q: float) -> float:
         return float(MASSES @ np.minimum(1, N * ndtr((rest * NODES - q) / ρ))) - tail
 
-    return 1 - 2 * float(ndtr(-crossing(excess, 0.0, 1 - ndtri(tail / N))))
+    return 1 - 2 * float(ndtr(-crossing(excess, 0.0, 1 - ndtri(tail / N), 1e-7)))
 
 
 def _stretch(v: Array, mixture: Array, target: MixtureSet, ρ2: float, confidence: float) -> float:
