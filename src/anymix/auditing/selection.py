@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from anymix.auditing.intervals import Estimate, bounded, mixed
+from anymix.auditing.intervals import Estimate, bounded, mixed, of_signs
 from anymix.auditing.measures import linearised
 from anymix.auditing.roots import crossing
 from anymix.auditing.ways import spread
@@ -74,6 +74,10 @@ class Paired:
         if self.guaranteed:
             weights = self.weights or [np.ones(len(x)) for x in self.parts]
             chosen = [k for k, share in enumerate(mixture) if share > 0]
+            if len(chosen) == 1 and self.weights is None:
+                d = self.parts[chosen[0]]
+                if np.all((d == 0) | (np.abs(d) == 1)):
+                    return of_signs(d, confidence)
             shares = [mixture[k] * weights[k] / weights[k].sum() for k in chosen]
             x = np.concatenate([self.parts[k] for k in chosen])
             return bounded(x, confidence, least, most, np.concatenate(shares))
