@@ -29,7 +29,7 @@ def drawn_again(pair: Comparison, a: Any, b: Any) -> Comparison:
         L = x.mean(axis=1)
         λ = audited.mixtures.maximize(L)
         found.append(replace(audited, row_losses=tuple(x), domain_losses=L, worst_mixture=λ))
-    return compare(*found)
+    return compare(found[0], found[1])
 
 
 @pytest.mark.parametrize("mixtures", [None, "cvar:0.3", "chi2:1.5"])
@@ -124,7 +124,7 @@ def test_a_difference_is_told_on_the_side_of_0_where_it_is() -> None:
     for _ in range(20):
         y, d = rng.normal(size=300), np.repeat(np.arange(3), 100)
         said = [y + s * rng.normal(size=300) for s in (1, 0.8)]
-        pair = compare(*(audit(y, z, d) for z in said))
+        pair = compare(audit(y, said[0], d), audit(y, said[1], d))
         k = int(np.argmax(pair.a.domain_losses))
         roots = [np.sqrt(np.mean((z - y)[d == k] ** 2)) for z in said]
         assert pair.told_difference[0] == pytest.approx(roots[1] - roots[0])
