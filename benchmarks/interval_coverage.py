@@ -6,7 +6,8 @@
 
 Each table is of one kind of interval. A cell is the share of draws whose interval holds the true
 value, in percent, and the median width of the intervals. 2000 draws are accurate to ±1 (two
-standard errors at 95 %). Differences are of half as many draws, agnostic losses of a fifth.
+standard errors at 95 %). Differences are of half as many draws, agnostic losses of a fifth, gains
+that are there, and those on other sets Λ than the simplex, of an eighth.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -377,13 +379,154 @@ def promised_case(draws: int) -> None:
         print(f"s = {s}: {values.mean():.4f}, {100 * np.mean(values < 0.2):.2f}", flush=True)
 
 
+# Sure gains ------------------------------------------------------------------------------------
+
+PLACES = ((2, 100), (10, 50), (20, 50), (20, 200))
+LossPairs = Callable[[Rng, tuple[int, int], float], tuple[Array, Array]]
+
+
+def squared_errors(rng: Rng, shape: tuple[int, int], shared: float) -> tuple[Array, Array]:
+    """Of two models alike, whose errors correlate."""
+    z, own = rng.normal(size=shape), rng.normal(size=(2, *shape))
+    a, b = (math.sqrt(shared) * z + math.sqrt(1 - shared) * x for x in own)
+    return a**2 / 2, b**2 / 2
+
+
+def logistic_losses(rng: Rng, shape: tuple[int, int], shared: float) -> tuple[Array, Array]:
+    """Log-odds with errors that correlate, of the true ones s ~ N(0, 2²)."""
+    s, z, own = 2 * rng.normal(size=shape), rng.normal(size=shape), rng.normal(size=(2, *shape))
+    sign = np.where(rng.random(shape) < expit(s), -1, 1)
+    said = (s + math.sqrt(shared) * z + math.sqrt(1 - shared) * x for x in own)
+    a, b = (np.logaddexp(0, sign * x) for x in said)
+    return a, b
+
+
+def wrong_labels(rng: Rng, shape: tuple[int, int], shared: float) -> tuple[Array, Array]:
+    """Errors of 16 % of the rows, of which two models share some."""
+    z, own = rng.normal(size=shape), rng.normal(size=(2, *shape))
+    a, b = (math.sqrt(shared) * z + math.sqrt(1 - shared) * x > 1 for x in own)
+    return a.astype(float), b.astype(float)
+
+
+def better_by(gain: float, a: Array, b: Array, rng: Rng) -> Array:
+    """b with a mean loss that is less by so many standard deviations; errors are made right."""
+    if not np.isin(b, (0, 1)).all():
+        return np.asarray(b - gain * np.std(b))
+    rate = float(b.mean())
+    right = rng.random(b.shape) < gain * math.sqrt(rate * (1 - rate)) / rate
+    return np.where(right, 0.0, b)
+
+
+def found_gains(
+    draw: LossPairs, shape: tuple[int, int], shared: float, gain: float, mixtures: Any, draws: int
+) -> Array:
+    """How often a gain is sure, and how often with the interval of a λ chosen beforehand."""
+    p, n = shape
+    rng, name = np.random.default_rng(0), "zero_one" if draw is wrong_labels else "loss"
+    some, domains = np.tile([0.0, 1.0], p * n // 2), np.repeat(np.arange(p), n)
+    form, found = audit(None, some, domains, loss=name, mixtures=mixtures), np.zeros(2)
+    for _ in range(draws):
+        a, b = draw(rng, shape, shared)
+        means = a.mean(axis=1), (b := better_by(gain, a, b, rng)).mean(axis=1)
+        pair = compare(
+            *(
+                replace(form, row_losses=tuple(x), domain_losses=L, worst_mixture=λ)
+                for x, L, λ in zip((a, b), means, map(form.mixtures.maximize, means), strict=True)
+            )
+        )
+        one = ax.Point(pair.a.worst_mixture)
+        before = compare(*(replace(x, mixtures=one) for x in (pair.a, pair.b)))
+        found += pair.is_sure_gain, before.is_sure_gain
+    return found / draws
+
+
+def sure_gains(draws: int) -> None:
+    """Two models alike: a gain that is sure is false. Then b is better everywhere."""
+    losses = {"squared": squared_errors, "log": logistic_losses, "0-1": wrong_labels}
+    cases = [
+        (f"{name}, {'independent' if not shared else 'errors correlate'}", draw, shared, None)
+        for name, draw in losses.items()
+        for shared in (0.0, 0.9)
+    ]
+    sets = ("cvar:0.3", "chi2:1.05", "chi2:1.5", "tv:0.1")
+    cases += [(f"squared, {mixtures}", squared_errors, 0.9, mixtures) for mixtures in sets]
+    for gain in (0.0, 0.1, 0.2, 0.5):
+        names = " | ".join(f"{p} × {n}" for p, n in PLACES)
+        print(
+            f"\nSure gains in %, b better by {gain} standard deviations; in brackets: of a λ that"
+        )
+        print(f"was chosen beforehand\n\n| domains × rows | {names} |\n|{'---|' * 5}")
+        for name, draw, shared, mixtures in cases:
+            cells = []
+            for shape in PLACES:
+                some = draws if gain == 0 and mixtures is None else draws // 8
+                now, before = 100 * found_gains(draw, shape, shared, gain, mixtures, some)
+                cells.append(f"{now:.1f} ({before:.1f})")
+            print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+# Metrics asked for by name ----------------------------------------------------------------------
+
+ROWS = (20, 50, 100, 200)
+SCORED = ("precision", "recall", "f1", "jaccard", "balanced_accuracy", "accuracy")
+SLOW = ("f1_macro", "matthews_corrcoef")  # by the jackknife: 21 calls of scikit-learn a draw
+MODELS = {  # the share of positives, and of those said positive among positives and negatives
+    "precision 0.9": (0.35, 0.857, 0.051),
+    "precision 0.8": (0.5, 0.8, 0.2),
+    "10 % positive": (0.1, 0.6, 0.05),
+    "nearly always right": (0.3, 0.97, 0.01),
+}
+
+
+def true_scores(positive: float, a: float, b: float) -> dict[str, float]:
+    tp, fp, fn, tn = positive * a, (1 - positive) * b, positive * (1 - a), (1 - positive) * (1 - b)
+    f1 = 2 * tp / (2 * tp + fp + fn)
+    cross = math.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+    return {
+        "precision": tp / (tp + fp),
+        "recall": a,
+        "f1": f1,
+        "jaccard": tp / (tp + fp + fn),
+        "balanced_accuracy": (a + 1 - b) / 2,
+        "accuracy": tp + tn,
+        "f1_macro": (f1 + 2 * tn / (2 * tn + fp + fn)) / 2,
+        "matthews_corrcoef": (tp * tn - fp * fn) / cross,
+    }
+
+
+def labelled(model: tuple[float, float, float], n: int, draws: int, names: Sequence[str]) -> Audit:
+    """Every domain is a draw of n rows."""
+    rng, (positive, a, b) = np.random.default_rng(0), model
+    y = rng.random((draws, n)) < positive
+    said, domains = rng.random((draws, n)) < np.where(y, a, b), np.repeat(np.arange(draws), n)
+    return audit(y.ravel(), said.ravel(), domains, metrics=names, classes=[False, True])
+
+
+def asked(draws: int) -> None:
+    """Coverage in the draws in which the metric is defined at all, and the median width."""
+    names = " | ".join(map(str, ROWS))
+    for title, model in MODELS.items():
+        print(f"\nMetrics asked for, {title}\n\n| rows | {names} |\n|{'---|' * (len(ROWS) + 1)}")
+        rows: dict[str, list[str]] = {}
+        for n in ROWS:
+            for some, measured in ((SCORED, draws), (SLOW, draws // 10)):
+                found = labelled(model, n, measured, some)
+                for name in some:
+                    low, high = found.metric_intervals[name][~np.isnan(found.metrics[name])].T
+                    truth = true_scores(*model)[name]
+                    covered = 100 * np.mean((low <= truth) & (truth <= high))
+                    width = np.median(high - low)
+                    rows.setdefault(name, []).append(f"{covered:.1f} ({width:.2f})")
+        for name, cells in rows.items():
+            print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Coverage of the intervals of audits.")
     parser.add_argument("--draws", type=int, default=2000)
-    tables = {
-        f.__name__: f
-        for f in (means, differences, areas, calibrations, agnostic, promises, promised_case)
-    }
+    of_all = (means, differences, areas, calibrations, agnostic, promises, promised_case)
+    of_all += (sure_gains, asked)
+    tables = {f.__name__: f for f in of_all}
     parser.add_argument("--only", choices=tables, help="this table alone")
     arguments = parser.parse_args()
     for name, table in tables.items():

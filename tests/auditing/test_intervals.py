@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom, binomtest, ttest_1samp
+from scipy.stats import binom, binomtest, multinomial, ttest_1samp
 
 from anymix.auditing import audit
-from anymix.auditing.intervals import bounded, mean
+from anymix.auditing.intervals import bounded, mean, of_signs
 from anymix.auditing.measures import FLOOR
 
 
@@ -207,3 +207,18 @@ def test_means_have_at_least_students_interval() -> None:
         low, high = audit(None, x).intervals[0]
         assert low <= students.low + 1e-12
         assert high >= students.high - 1e-12
+
+
+@pytest.mark.parametrize("n", [6, 25])
+def test_intervals_of_signs_cover_whatever_the_shares(n: int) -> None:
+    """By the probability of every sample: each end misses in at most 2.5 %."""
+    counts = [(i, j) for i in range(n + 1) for j in range(n + 1 - i)]
+    signs = [np.repeat([1.0, -1.0, 0.0], [i, j, n - i - j]) for i, j in counts]
+    ends = np.array([of_signs(x, LEVEL)[1:] for x in signs])
+    assert np.all((ends[:, 0] < ends[:, 1]) & (np.abs(ends) <= 1).all(axis=1))
+    for up, down in ((0.3, 0.3), (0.5, 0.1), (0.02, 0.02), (0.0, 0.2), (0.9, 0.05), (0.6, 0.4)):
+        chances = [
+            multinomial.pmf([i, j, n - i - j], n, [up, down, 1 - up - down]) for i, j in counts
+        ]
+        for missed in (ends[:, 0] > up - down, ends[:, 1] < up - down):
+            assert np.array(chances)[missed].sum() <= 0.025

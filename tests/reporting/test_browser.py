@@ -741,7 +741,7 @@ def test_who_gains_and_who_pays_is_drawn_from_the_paired_differences(
     order = np.argsort(-highest, kind="stable")
     for measure, sense in (("accuracy", 1), ("log loss", -1)):
         page.locator("#scales").get_by_role("button", name=measure, exact=True).click()
-        found = pair.difference_of("accuracy" if measure == "accuracy" else "loss")
+        found = pair.difference_of("accuracy" if measure == "accuracy" else "loss", joint=True)
         intervals = page.locator("#standing-chart line.interval").evaluate_all(
             "(all) => all.map((e) => [e.x1, e.x2, e.y1, e.y2].map((v) => v.baseVal.value))"
             ".filter(([, , a, b]) => a === b).map((v) => v.slice(0, 2))"

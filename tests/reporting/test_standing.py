@@ -59,7 +59,7 @@ def test_the_sentence_names_who_gains_and_who_pays_in_points() -> None:
     assert standing.pays.tolist() == [True, False]
     assert standing_in_words(shown, [standing]) == (
         "In accuracy, new is surely better for b (+30.0 points); surely worse for a (−25.0 points) "
-        "(95% intervals). On all rows accuracy is 72.5% (+2.5 points against old)."
+        "(joint 95% intervals). On all rows accuracy is 72.5% (+2.5 points against old)."
     )
 
 

@@ -31,7 +31,7 @@ from anymix.auditing.measures import (
 )
 from anymix.auditing.metrics import asked_measures, disparities
 from anymix.auditing.predictions import Predictions, read_predictions
-from anymix.auditing.resampling import Resampled, jackknife
+from anymix.auditing.resampling import Resampled
 from anymix.auditing.several import columns_of, n_rows, read_columns
 from anymix.auditing.titles import LOSS_TITLES
 from anymix.errors import InputError, finite_number, finite_vector
@@ -364,7 +364,7 @@ def _resampled(
 ) -> tuple[Array, Array]:
     """The same for a metric whose replicates are known, (p, 20): it is not asked for them again."""
     pairs = zip(parts, replicates, strict=True)
-    found = np.array([jackknife(measure.metric(part), r, confidence) for part, r in pairs])
+    found = np.array([measure.of(part, confidence, r) for part, r in pairs])
     return found[:, 0], found[:, 1:]
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.auditing.differences import Difference, difference_of, paired_metrics, rmse_difference
+from anymix.auditing.differences import Difference, difference_of, paired_metrics
 from anymix.auditing.findings import Audit
-from anymix.auditing.intervals import bounded, mixed
-from anymix.auditing.measures import limits, linearised
+from anymix.auditing.measures import limits
+from anymix.auditing.selection import Paired, at_worst
 from anymix.auditing.terminal_tables import TerminalTable
 from anymix.auditing.words import (
     few_rows,
@@ -85,7 +85,16 @@ class Comparison:
         """
         return self.difference_of("loss").intervals
 
-    def difference_of(self, measure: str) -> Difference:
+    @property
+    def joint_intervals(self) -> Array:
+        """Confidence intervals of the differences that hold for all domains at once, (p, 2).
+
+        Each at level 1 − (1 − c)/p. Where domains are picked by what they show ("those that surely
+        pay"), these are the ones to look at: of many domains some always look like it.
+        """
+        return self.difference_of("loss", joint=True).intervals
+
+    def difference_of(self, measure: str, *, joint: bool = False) -> Difference:
         """What b has more than a of a loss or a metric, domain by domain, paired row by row.
 
         Means (the loss, accuracy, MAE, rates) have the interval of the mean of the rows'
@@ -96,6 +105,8 @@ class Comparison:
         ----------
         measure : str
             "loss", or a metric of both audits.
+        joint : bool
+            Whether the intervals hold for all domains at once.
 
         Returns
         -------
@@ -109,36 +120,39 @@ class Comparison:
         >>> pair.difference_of("accuracy").values
         array([-0.75,  1.  ])
         """
-        return difference_of(self.a, self.b, measure, self._limits())
+        share = (1 - self.a.confidence) / (len(self.a.sizes) if joint else 1)
+        return difference_of(self.a, self.b, measure, self._limits(), 1 - share)
 
     @property
     def worst_difference(self) -> tuple[float, float, float]:
         """Σ_k λ_k (L_k(b) − L_k(a)) on the worst mixture λ of a, and the ends of its interval.
 
         Of the differences row by row, as `difference_intervals`: what b changes for those whom a
-        serves worst. Below 0 they gain.
+        serves worst. Below 0 they gain. The interval allows for λ being found on these rows, see
+        `anymix.auditing.selection`.
         """
-        parts = [b - a for a, b in zip(self.a.row_losses, self.b.row_losses, strict=True)]
-        weights = self.a.row_weights or tuple(np.broadcast_to(1.0, len(x)) for x in parts)
-        lam, confidence, (least, most) = self.a.worst_mixture, self.a.confidence, self._limits()
-        if self.difference_kind == "guaranteed":
-            shares = [share * w / w.sum() for w, share in zip(weights, lam, strict=True)]
-            rows = np.concatenate(parts), np.concatenate(shares)
-            found = bounded(rows[0], confidence, least, most, rows[1])
-        else:
-            unit = float(np.mean(np.abs(np.concatenate(parts))))
-            if self.a.row_weights is not None:
-                pairs = zip(parts, weights, strict=True)
-                parts, least, most = [linearised(x, w) for x, w in pairs], -math.inf, math.inf
-            found = mixed(parts, lam, confidence, least, unit, most)
-        return float(lam @ self.differences), float(found[1]), float(found[2])
+        a, b = self.a, self.b
+        parts = [y - x for x, y in zip(a.row_losses, b.row_losses, strict=True)]
+        unit = float(np.mean(np.abs(np.concatenate(parts))))
+        sure = self.difference_kind == "guaranteed"
+        pairs = Paired(parts, a.row_weights, self._limits(), sure, unit)
+        disjoint = int(a.sizes.sum()) == a.n_rows
+        found = at_worst(
+            pairs, a.row_losses, a.worst_mixture, a.mixtures, a.confidence, disjoint=disjoint
+        )
+        return float(a.worst_mixture @ self.differences), float(found.low), float(found.high)
 
     @property
     def told_difference(self) -> tuple[float, float, float]:
-        """`worst_difference` in the unit that people read: half squared errors as RMSE."""
+        """`worst_difference` in the unit that people read: half squared errors as RMSE.
+
+        R_b − R_a = 2 (L_b − L_a)/(R_a + R_b), so both intervals are on the same side of 0.
+        """
         if not self.is_rooted:
             return self.worst_difference
-        value, low, high = rmse_difference(self.a, self.b, self.a.worst_mixture)
+        a, b = self.a, self.b
+        R = a.in_unit(a.agnostic_loss) + b.in_unit(float(a.worst_mixture @ b.domain_losses))
+        value, low, high = (2 * x / R if R > 0 else x for x in self.worst_difference)
         return value, low, high
 
     @property
@@ -320,7 +334,7 @@ def _first_metric(found: Audit) -> str | None:
 def _sentences(pair: Comparison) -> Iterator[str]:
     yield _gain_in_words(pair)
     yield _price_in_words(pair)
-    values, ends, _, _ = pair.difference_of("rmse" if pair.is_rooted else "loss")
+    values, ends, _, _ = pair.difference_of("rmse" if pair.is_rooted else "loss", joint=True)
     k = int(np.argmax(values))
     if values[k] > 0:
         pays = str(pair.domain_names[k])

@@ -14,17 +14,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from anymix.auditing.findings import Audit
-from anymix.auditing.intervals import Estimate, bounded, mean, mixed
+from anymix.auditing.intervals import ROUNDING, Estimate, mean
 from anymix.auditing.measures import linearised
-from anymix.auditing.resampling import jackknife
+from anymix.auditing.resampling import GROUPS
+from anymix.auditing.selection import Paired
 from anymix.auditing.words import plain
 from anymix.errors import InputError
 
 Array = NDArray[np.float64]
 
-__all__ = ["Difference", "difference_of", "paired_metrics", "rmse_difference"]
+__all__ = ["Difference", "difference_of", "paired_metrics"]
 
 
 class Difference(NamedTuple):
@@ -85,7 +87,9 @@ def paired_metrics(a: Audit, b: Audit) -> list[str]:
     return [name for name in a.metrics if name in b.metrics and all(name in k for k in known)]
 
 
-def difference_of(a: Audit, b: Audit, measure: str, limits: tuple[float, float]) -> Difference:
+def difference_of(
+    a: Audit, b: Audit, measure: str, limits: tuple[float, float], confidence: float
+) -> Difference:
     """D_k of a loss or a metric; see `Comparison.difference_of`.
 
     Parameters
@@ -96,6 +100,8 @@ def difference_of(a: Audit, b: Audit, measure: str, limits: tuple[float, float])
         "loss", or a metric of both.
     limits : tuple of float
         The least and the largest difference of losses that a row can have.
+    confidence : float
+        The level of each interval.
 
     Returns
     -------
@@ -104,7 +110,7 @@ def difference_of(a: Audit, b: Audit, measure: str, limits: tuple[float, float])
     if measure == "loss":
         shares = a.loss == b.loss and a.loss in ("zero_one", "hamming")
         pooled = b.pooled_loss - a.pooled_loss
-        return _of_means(a, a.row_losses, b.row_losses, limits, shares, pooled)
+        return _of_means(a, a.row_losses, b.row_losses, limits, confidence, shares, pooled)
     if measure not in paired_metrics(a, b):
         known = ", ".join(["loss", *paired_metrics(a, b)])
         raise InputError("measure", f"is {measure!r}", f"give one of {known}")
@@ -113,14 +119,10 @@ def difference_of(a: Audit, b: Audit, measure: str, limits: tuple[float, float])
         is_share = measure not in ("mae",) and not measure.startswith("mae of ")
         of_rows = a.row_metrics[measure], b.row_metrics[measure]
         ends = (-1.0, 1.0) if is_share else (-math.inf, math.inf)
-        return _of_means(a, *of_rows, ends, is_share, pooled)
+        return _of_means(a, *of_rows, ends, confidence, is_share, pooled)
     if measure == "rmse":
-        return _of_roots(a, b, pooled)
-    values = b.metrics[measure] - a.metrics[measure]
-    apart = b.replicates[measure] - a.replicates[measure]
-    pairs = zip(values, apart, strict=True)
-    ends_of = [jackknife(x, r, a.confidence)[1:] for x, r in pairs]
-    return Difference(values, np.array(ends_of), "approximate", pooled)
+        return _of_roots(a, b, confidence, pooled)
+    return _of_intervals(a, b, measure, confidence, pooled)
 
 
 def _of_means(
@@ -128,71 +130,72 @@ def _of_means(
     of_a: Sequence[Array],
     of_b: Sequence[Array],
     limits: tuple[float, float],
+    confidence: float,
     guaranteed: bool,
     pooled: float,
 ) -> Difference:
     """Of the means of rows; NaN in both for rows that do not count."""
     parts = [b - a for a, b in zip(of_a, of_b, strict=True)]
     weights = audit.row_weights or [None] * len(parts)
-    least, most = limits
     known = np.concatenate(parts)
     unit = float(np.abs(known[~np.isnan(known)]).sum() / len(known))
     found: list[Estimate] = []
     for d, w in zip(parts, weights, strict=True):
         counts = ~np.isnan(d)
-        x, v = d[counts], None if w is None else w[counts]
-        if not len(x):
+        if not counts.any():
             found.append(Estimate(math.nan, math.nan, math.nan))
-        elif guaranteed:
-            found.append(bounded(x, audit.confidence, least, most, v))
-        elif v is None:
-            found.append(mean(x, audit.confidence, least, unit, most))
-        else:
-            found.append(mean(linearised(x, v), audit.confidence, unit=unit))
+            continue
+        rows = [d[counts]], None if w is None else [w[counts]]
+        found.append(Paired(*rows, limits, guaranteed, unit).interval(np.ones(1), confidence))
     values = np.array(found)
     kind = "guaranteed" if guaranteed else "approximate"
     return Difference(values[:, 0], values[:, 1:], kind, pooled)
 
 
-def _of_roots(a: Audit, b: Audit, pooled: float) -> Difference:
-    found = np.array([rmse_difference(a, b, e) for e in np.eye(len(a.sizes))])
-    return Difference(found[:, 0], found[:, 1:], "approximate", pooled)
+def _of_intervals(a: Audit, b: Audit, measure: str, confidence: float, pooled: float) -> Difference:
+    """M(b) − M(a) − √((M(b) − l_b)² + (u_a − M(a))² − 2 r (M(b) − l_b)(u_a − M(a))), and its like.
 
-
-def rmse_difference(a: Audit, b: Audit, mixture: Array) -> Estimate:
-    """R(b) − R(a) on a mixture λ, R = √(Σ_k λ_k mean_k e²), with a paired interval.
-
-    z = e²/(2 R) has the mean R/2 on the mixture and, to first order, the spread of R: the interval
-    is that of z(b) − z(a), moved by half the difference.
-
-    Parameters
-    ----------
-    a, b : Audit
-        Of values, on the same rows.
-    mixture : ndarray of shape (p,)
-        λ.
-
-    Returns
-    -------
-    Estimate
-
-    Examples
-    --------
-    >>> from anymix import audit
-    >>> y = [1.5, 2.0, 3.0]
-    >>> rmse_difference(audit(y, [2.0, 2.5, 2.5]), audit(y, [2.5, 1.0, 2.0]), np.ones(1)).value
-    0.5
+    [l, u] are the intervals of both, and r is the correlation of their replicates (Zou and Donner,
+    2008). For intervals of the jackknife this is the jackknife of the difference. Where replicates
+    do not tell them apart, r is 0: the two are not known to go together.
     """
-    weights = a.row_weights or [None] * len(a.sizes)
-    squares = [
-        [linearised(e**2, w) for e, w in zip(x.row_metrics["mae"], weights, strict=True)]
-        for x in (a, b)
-    ]
-    R = [math.sqrt(mixture @ [max(x.mean(), 0.0) for x in parts]) for parts in squares]
-    z = [_halves(y, R[1]) - _halves(x, R[0]) for x, y in zip(*squares, strict=True)]
-    found, half = mixed(z, mixture, a.confidence, unit=sum(R) / 2), (R[1] - R[0]) / 2
-    return Estimate(R[1] - R[0], found.low + half, found.high + half)
+    wider = float(np.divide(*stdtrit(GROUPS - 1, (1 + np.array([confidence, a.confidence])) / 2)))
+    of_a, of_b = (np.c_[x.metrics[measure], x.metric_intervals[measure]] for x in (a, b))
+    found = []
+    pairs = zip(of_a, of_b, a.replicates[measure], b.replicates[measure], strict=True)
+    for (x, low_x, high_x), (y, low_y, high_y), of_x, of_y in pairs:
+        r = _correlation(of_x, of_y)
+        ends = (y - low_y, high_x - x), (high_y - y, x - low_x)
+        both = [2 * r * s * t if r else 0.0 for s, t in ends]  # 0·∞ = 0
+        squares = [s**2 + t**2 - go for (s, t), go in zip(ends, both, strict=True)]
+        down, up = (wider * math.sqrt(max(square, 0.0)) for square in squares)
+        found.append((y - x, y - x - down, y - x + up))
+    values = np.array(found)
+    return Difference(values[:, 0], values[:, 1:], "approximate", pooled)
 
 
-def _halves(squares: Array, root: float) -> Array:
-    return squares / (2 * root) if root > 0 else np.zeros_like(squares)
+def _correlation(x: Array, y: Array) -> float:
+    """Of replicates; 0 where they, or their differences, agree up to rounding."""
+    known = ~np.isnan(x + y)
+    x, y, size = x[known], y[known], max(np.abs([*x[known], *y[known]]), default=0.0)
+    if known.sum() < 2 or min(np.ptp(x), np.ptp(y), np.ptp(y - x)) <= ROUNDING * size:
+        return 0.0
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def _of_roots(a: Audit, b: Audit, confidence: float, pooled: float) -> Difference:
+    """R_k(b) − R_k(a), R = √(mean e²).
+
+    z = e²/(2 R) has the mean R/2 and, to first order, the spread of R: the interval is that of
+    z(b) − z(a), moved by half the difference.
+    """
+    weights, found = a.row_weights or [None] * len(a.sizes), []
+    of_rows = a.row_metrics["mae"], b.row_metrics["mae"], weights
+    for e_a, e_b, w in zip(*of_rows, strict=True):
+        squares = [linearised(e**2, w) for e in (e_a, e_b)]
+        R = [math.sqrt(max(x.mean(), 0.0)) for x in squares]
+        z = [x / (2 * r) if r > 0 else np.zeros_like(x) for x, r in zip(squares, R, strict=True)]
+        ends, half = mean(z[1] - z[0], confidence, unit=sum(R) / 2), (R[1] - R[0]) / 2
+        found.append((R[1] - R[0], ends.low + half, ends.high + half))
+    values = np.array(found)
+    return Difference(values[:, 0], values[:, 1:], "approximate", pooled)

@@ -3,9 +3,9 @@
 Every interval is one of three kinds (how often each covered in simulation: docs/auditing.md):
 
 - "exact": `share` of n rows, by Clopper and Pearson. It covers at the level or above.
-- "guaranteed": `bounded`, the mean of numbers that lie between two known limits. It covers at the
-  level or above, whatever their distribution, and is wide where few rows are at hand: rows that
-  nobody has seen may be as large as the limit allows.
+- "guaranteed": `bounded`, the mean of numbers that lie between two known limits, and `of_signs`. It
+  covers at the level or above, whatever their distribution, and is wide where few rows are at hand:
+  rows that nobody has seen may be as large as the limit allows.
 - "approximate": `mean` and `mixed` of numbers without a known limit, and the AUC and calibration
   error of `scores`. They cover about as often as they say for many rows and ordinary
   distributions. Losses that are large and so rare that none was seen cannot show in them.
@@ -25,7 +25,7 @@ from anymix.auditing.betting import lowest_mean
 
 Array = NDArray[np.float64]
 
-__all__ = ["Estimate", "bounded", "distance", "mean", "mixed", "share"]
+__all__ = ["Estimate", "bounded", "distance", "mean", "mixed", "of_signs", "share"]
 
 ROUNDING = 1e-6  # numbers that differ by less than this, relatively, may differ by rounding alone
 
@@ -74,10 +74,44 @@ def share(hits: NDArray[np.bool_], confidence: float) -> Estimate:
     >>> share(np.array([True] * 3), 0.95)  # 0.025 = share³
     Estimate(value=1.0, low=0.2924, high=1.0)
     """
-    n, k, tail = len(hits), int(hits.sum()), (1 - confidence) / 2
+    n, k = len(hits), int(hits.sum())
+    return Estimate(k / n, *_clopper_pearson(k, n, (1 - confidence) / 2))
+
+
+def _clopper_pearson(k: int, n: int, tail: float) -> tuple[float, float]:
     low = float(betaincinv(k, n - k + 1, tail)) if k > 0 else 0.0
     high = float(betaincinv(k + 1, n - k, 1 - tail)) if k < n else 1.0
-    return Estimate(k / n, low, high)
+    return low, high
+
+
+def of_signs(x: Array, confidence: float) -> Estimate:
+    """x̄ of numbers −1, 0 and 1, with an interval for E x = δ (2π − 1).
+
+    δ = P(x ≠ 0) and π = P(x = 1 | x ≠ 0) are both within their Clopper-Pearson intervals: π at ¾ of
+    the tail, so that the sign is as sure as in McNemar's exact test, and δ at ¼ of it.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n,)
+        Independent numbers of one distribution, such as the differences of 0-1 losses.
+    confidence : float
+        The level, such as 0.95.
+
+    Returns
+    -------
+    Estimate
+
+    Examples
+    --------
+    >>> of_signs(np.array([1.0] * 8 + [0.0] * 12), 0.95)
+    Estimate(value=0.4, low=0.0328, high=0.6934)
+    """
+    n, m, k = len(x), int(np.sum(x != 0)), int(np.sum(x > 0))
+    tail = (1 - confidence) / 2
+    δ = _clopper_pearson(m, n, tail / 4)
+    π = _clopper_pearson(k, m, 3 * tail / 4) if m else (0.0, 1.0)
+    low, high = (2 * end - 1 for end in π)
+    return Estimate(float(np.mean(x)), min(low * d for d in δ), max(high * d for d in δ))
 
 
 # Guaranteed -------------------------------------------------------------------------------------

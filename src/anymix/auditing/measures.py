@@ -190,6 +190,14 @@ class Share(_OneByOne):
         w, x = self._counting(self.weights, rows), hits.astype(np.float64)
         return intervals.bounded(x, confidence, 0.0, 1.0, w)
 
+    def value(self, rows: Rows) -> float:
+        """The share of these rows alone; NaN if none of them counts."""
+        hits = self._counting(self.hits, rows)
+        if not len(hits):
+            return math.nan
+        w = None if self.weights is None else self._counting(self.weights, rows)
+        return float(np.average(hits, weights=w))
+
     def _counting(self, values: NDArray[Any], rows: Rows) -> NDArray[Any]:
         """The numbers of those of these rows that count."""
         return values[rows] if self.among is None else values[rows][self.among[rows]]

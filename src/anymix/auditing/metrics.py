@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from anymix.auditing.intervals import Estimate
 from anymix.auditing.measures import Measure, Share
+from anymix.auditing.named_metrics import measure_of
 from anymix.auditing.predictions import Answers, Predictions
 from anymix.auditing.resampling import Resampled
 from anymix.errors import InputError
@@ -125,7 +126,7 @@ def _rate(name: str, answers: Answers, weights: Array | None) -> Share:
     return Share(selected, among, weights)
 
 
-def _scorer(what: Any, answers: Answers, weights: Array | None) -> Resampled:
+def _scorer(what: Any, answers: Answers, weights: Array | None) -> Share | Resampled:
     """A scorer of scikit-learn, asked as if a model had said all of it."""
     score, model = _score_of(what), _model(answers)
     _check(f"{what!r}", lambda: score(model, np.arange(len(answers.y)), answers.y))
@@ -134,7 +135,7 @@ def _scorer(what: Any, answers: Answers, weights: Array | None) -> Resampled:
         more = {} if weights is None else {"sample_weight": weights[rows]}
         return float(score(model, rows, answers.y[rows], **more))
 
-    return Resampled(_quiet(metric))
+    return measure_of(score, answers, weights, _quiet(metric))
 
 
 def _score_of(what: Any) -> Any:

@@ -5,6 +5,8 @@
 This is the delete-a-group jackknife with G = min(20, n) groups and Student's t of G − 1 degrees of
 freedom. Row i of a domain is in group i mod G, so two models on the same rows have the same groups,
 and the θ̂_g of their difference are the differences of their θ̂_g.
+
+Where the θ̂_g agree up to rounding they tell nothing: the interval is all that the metric can be.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from anymix.auditing.intervals import Estimate
+from anymix.auditing.intervals import ROUNDING, Estimate
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -35,14 +37,25 @@ class Resampled:
     ----------
     metric : function
         Rows → a number; NaN where it is undefined.
+    limits : tuple of float
+        The least and the largest number it can be.
+    interval : function or None
+        (rows, confidence) → Estimate, where there is something better than the jackknife.
+    kind : str
+        Of its intervals.
     """
 
     metric: Callable[[Rows], float]
-    kind = "approximate"
+    limits: tuple[float, float] = (-math.inf, math.inf)
+    interval: Callable[[Rows, float], Estimate] | None = None
+    kind: str = "approximate"
 
-    def of(self, rows: Rows, confidence: float) -> Estimate:
-        """The metric of these rows, with its interval."""
-        return jackknife(self.metric(rows), self.replicates(rows), confidence)
+    def of(self, rows: Rows, confidence: float, replicates: Array | None = None) -> Estimate:
+        """The metric of these rows, with its interval; of replicates, if they are known."""
+        if self.interval is not None:
+            return self.interval(rows, confidence)
+        found = self.replicates(rows) if replicates is None else replicates
+        return jackknife(self.metric(rows), found, confidence, self.limits)
 
     def of_each(self, parts: list[Rows], confidence: float) -> list[Estimate]:
         """The same for many lists of rows."""
@@ -57,7 +70,12 @@ class Resampled:
         return found
 
 
-def jackknife(value: float, replicates: Array, confidence: float) -> Estimate:
+def jackknife(
+    value: float,
+    replicates: Array,
+    confidence: float,
+    limits: tuple[float, float] = (-math.inf, math.inf),
+) -> Estimate:
     """The value, with the interval that its replicates give.
 
     Parameters
@@ -68,11 +86,14 @@ def jackknife(value: float, replicates: Array, confidence: float) -> Estimate:
         The metric without each group of rows; NaN for none.
     confidence : float
         The level, such as 0.95.
+    limits : tuple of float
+        The least and the largest number that the metric can be.
 
     Returns
     -------
     Estimate
-        Without end where one group alone decides whether there is a number at all.
+        The limits where one group alone decides whether there is a number at all, or none changes
+        it.
 
     Examples
     --------
@@ -82,9 +103,9 @@ def jackknife(value: float, replicates: Array, confidence: float) -> Estimate:
     if math.isnan(value):
         return Estimate(math.nan, math.nan, math.nan)
     found = replicates[~np.isnan(replicates)]
-    G = len(found)
-    if G < 2:
-        return Estimate(value, -math.inf, math.inf)
+    G, (least, most) = len(found), limits
+    if G < 2 or np.ptp(found) <= ROUNDING * max(abs(value), *np.abs(found)):
+        return Estimate(value, least, most)
     spread = math.sqrt((G - 1) / G * float(np.sum((found - found.mean()) ** 2)))
     half = float(stdtrit(G - 1, (1 + confidence) / 2)) * spread
-    return Estimate(value, value - half, value + half)
+    return Estimate(value, max(least, value - half), min(most, value + half))

@@ -90,11 +90,11 @@ def _decision(pair: Comparison, kept: bool) -> str:
 def _price(pair: Comparison) -> str:
     """'+0.03 on all rows; 4 of 5 domains surely pay, most 'west': +0.08': what b costs, and whom.
 
-    Those pay whose interval of the difference, row by row, is above 0.
+    Those pay whose interval of the difference is above 0; the intervals hold for all at once.
     """
     a, b = pair.a, pair.b
     costs = b.in_unit(b.domain_losses) - a.in_unit(a.domain_losses)
-    pay = np.flatnonzero(pair.difference_intervals[:, 0] > 0)
+    pay = np.flatnonzero(pair.joint_intervals[:, 0] > 0)
     price = f"{signed(b.in_unit(b.pooled_loss) - a.in_unit(a.pooled_loss))} on all rows"
     if not len(pay):
         return f"{price}; no domain surely pays"
@@ -138,7 +138,7 @@ def _as_asked(pair: Comparison, t: float) -> str:
 
 def is_worse_everywhere(pair: Comparison) -> bool:
     """Whether b loses no less than a in any domain, and surely more in one."""
-    return bool(np.all(pair.differences >= 0) and np.any(pair.difference_intervals[:, 0] > 0))
+    return bool(np.all(pair.differences >= 0) and np.any(pair.joint_intervals[:, 0] > 0))
 
 
 def is_better_nowhere(pair: Comparison) -> bool:
@@ -151,7 +151,7 @@ def _where_worse(name: str, pair: Comparison) -> str:
 
     Of domains of very few rows nothing is sure: among many of them, some always look like it.
     """
-    sure = (np.asarray(pair.a.sizes) >= FEWEST_ROWS) & (pair.difference_intervals[:, 0] > 0)
+    sure = (np.asarray(pair.a.sizes) >= FEWEST_ROWS) & (pair.joint_intervals[:, 0] > 0)
     worse = np.flatnonzero(sure if sure.any() else pair.differences > 0)
     if not len(worse):
         return ""

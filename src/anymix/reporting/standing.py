@@ -2,7 +2,7 @@
 
     D_k = M_k(last) − M_k(first),    M in accuracy, in the target's unit, or the loss itself
 
-The intervals are paired, row by row.
+The intervals are paired, row by row, and of two models hold for all domains at once.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Standing:
             return f"In {title}, no domain differs surely between {first} and {last}. {whole}"
         rest = int(np.sum(~(self.gains | self.pays)))
         unsure = f" Not sure for {_domains(rest)}." if rest else ""
-        return f"In {title}, {last} is {known} ({level} intervals).{unsure} {whole}"
+        return f"In {title}, {last} is {known} (joint {level} intervals).{unsure} {whole}"
 
     def _who(self, what: str, these: NDArray[np.bool_]) -> str:
         if not these.any():
@@ -221,7 +221,7 @@ def _alone(shown: Shown, scale: Scale) -> Standing:
 
 
 def _paired(shown: Shown, pair: Comparison, scale: Scale) -> Standing:
-    found = pair.difference_of(scale.measure)
+    found = pair.difference_of(scale.measure, joint=True)
     of = [
         (x.domain_losses, x.pooled_loss)
         if scale.measure == "loss"
@@ -311,7 +311,7 @@ def verdict_of(shown: Shown, beside: Mapping[str, Audit]) -> str:
     pair = compare(audits[0], audits[-1])
     if is_worse_everywhere(pair):
         return f"{last} is worse for everybody: keep {names[0]}."
-    low, high = pair.difference_intervals.T
+    low, high = pair.joint_intervals.T
     if not np.any(low > 0) and not np.any(high < 0):
         return f"No domain differs surely between {names[0]} and {names[-1]}."
     if np.any(high < 0) and np.all(pair.differences <= 0):
