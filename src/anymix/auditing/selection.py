@@ -62,6 +62,7 @@ class Paired:
     limits: tuple[float, float]  # the least and the largest difference of a row
     guaranteed: bool
     unit: float  # the size that differences usually have
+    are_signs: bool = False  # whether every difference is −1, 0 or 1, as those of 0-1 losses
 
     @property
     def means(self) -> Array:
@@ -74,10 +75,8 @@ class Paired:
         if self.guaranteed:
             weights = self.weights or [np.ones(len(x)) for x in self.parts]
             chosen = [k for k, share in enumerate(mixture) if share > 0]
-            if len(chosen) == 1 and self.weights is None:
-                d = self.parts[chosen[0]]
-                if np.all((d == 0) | (np.abs(d) == 1)):
-                    return of_signs(d, confidence)
+            if self.are_signs and len(chosen) == 1 and self.weights is None:
+                return of_signs(self.parts[chosen[0]], confidence)
             shares = [mixture[k] * weights[k] / weights[k].sum() for k in chosen]
             x = np.concatenate([self.parts[k] for k in chosen])
             return bounded(x, confidence, least, most, np.concatenate(shares))
