@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 import anymix as ax
 from anymix.auditing import Comparison, audit, compare
-from anymix.auditing.intervals import mean, of_signs
+from anymix.auditing.intervals import bounded, mean, of_signs
 from anymix.auditing.selection import Paired, at_worst, selected
 
 ALPHA = 0.05
@@ -109,6 +109,16 @@ def test_0_1_losses_and_domains_that_share_rows_allow_for_every_domain() -> None
     k = int(np.argmax(both.a.domain_losses))
     expected = mean((z - x)[member[:, k]], 1 - ALPHA / 2)
     assert both.worst_difference == pytest.approx(expected)
+
+
+def test_shares_of_wrong_labels_may_differ_by_half() -> None:
+    """Even if no row of these does: the interval is that of numbers in [−1, 1]."""
+    y, said = {"x": [0, 1] * 20, "y": [0, 1] * 20}, {"x": [0, 1] * 20, "y": [0, 1] * 20}
+    pair = compare(audit(y, said), audit(y, {name: [1, 1] * 20 for name in said}))
+    d = pair.b.row_losses[0] - pair.a.row_losses[0]
+    assert set(d.tolist()) == {0, 1}
+    assert pair.difference_intervals[0] == pytest.approx(bounded(d, 0.95, -1, 1)[1:])
+    assert pair.worst_difference == pytest.approx(bounded(d, 0.95, -1, 1))
 
 
 def test_near_one_mixture_the_differences_of_all_rows_count() -> None:

@@ -135,7 +135,7 @@ class Comparison:
         parts = [y - x for x, y in zip(a.row_losses, b.row_losses, strict=True)]
         unit = float(np.mean(np.abs(np.concatenate(parts))))
         sure = self.difference_kind == "guaranteed"
-        pairs = Paired(parts, a.row_weights, self._limits(), sure, unit)
+        pairs = Paired(parts, a.row_weights, self._limits(), sure, unit, a.loss == "zero_one")
         disjoint = int(a.sizes.sum()) == a.n_rows
         found = at_worst(
             pairs, a.row_losses, a.worst_mixture, a.mixtures, a.confidence, disjoint=disjoint

@@ -110,7 +110,7 @@ def difference_of(
     if measure == "loss":
         shares = a.loss == b.loss and a.loss in ("zero_one", "hamming")
         pooled = b.pooled_loss - a.pooled_loss
-        return _of_means(a, a.row_losses, b.row_losses, limits, confidence, shares, pooled)
+        return _of_means(a, a.row_losses, b.row_losses, limits, confidence, shares, pooled, a.loss)
     if measure not in paired_metrics(a, b):
         known = ", ".join(["loss", *paired_metrics(a, b)])
         raise InputError("measure", f"is {measure!r}", f"give one of {known}")
@@ -133,6 +133,7 @@ def _of_means(
     confidence: float,
     guaranteed: bool,
     pooled: float,
+    loss: str = "zero_one",
 ) -> Difference:
     """Of the means of rows; NaN in both for rows that do not count."""
     parts = [b - a for a, b in zip(of_a, of_b, strict=True)]
@@ -146,7 +147,8 @@ def _of_means(
             found.append(Estimate(math.nan, math.nan, math.nan))
             continue
         rows = [d[counts]], None if w is None else [w[counts]]
-        found.append(Paired(*rows, limits, guaranteed, unit).interval(np.ones(1), confidence))
+        pairs = Paired(*rows, limits, guaranteed, unit, loss == "zero_one")
+        found.append(pairs.interval(np.ones(1), confidence))
     values = np.array(found)
     kind = "guaranteed" if guaranteed else "approximate"
     return Difference(values[:, 0], values[:, 1:], kind, pooled)

@@ -63,6 +63,7 @@ class Paired:
     limits: tuple[float, float]  # the least and the largest difference of a row
     guaranteed: bool
     unit: float  # the size that differences usually have
+    are_signs: bool = False  # whether every difference is −1, 0 or 1, as those of 0-1 losses
 
     @property
     def means(self) -> Array:
@@ -84,7 +85,7 @@ class Paired:
             d = self.parts[chosen[0]]
             if self.weights is not None:
                 return bounded(d, confidence, least, most, self.weights[chosen[0]])
-            if np.all((d == 0) | (np.abs(d) == 1)):
+            if self.are_signs:
                 return of_signs(d, confidence)
             return bounded(d, confidence, least, most)
         value, tail = float(mixture @ self.means), (1 - confidence) / 2
