@@ -14,7 +14,6 @@ import anymix as ax
 from anymix.flower import AgnosticStrategy, LocalGrid, client_app
 from anymix.flower.client import answer, node_key
 from anymix.flower.client_rows import DomainTable, LinearRows
-from anymix.flower.post import exchange
 from anymix.flower.torch_rows import ModuleRows
 from anymix.flower.wire import TRAIN, pack
 from anymix.solvers.samplers import FullBatch, PerDomain
@@ -200,7 +199,7 @@ def test_rows_are_loaded_once_if_kept(keep: bool, loads: int) -> None:
 def ask(app: Any, **settings: Any) -> str:
     grid = LocalGrid(app, 1)
     content = pack({"w": settings.pop("w")}, {**TRAINING, **settings})
-    [reply] = exchange(grid, [Message(content, grid.get_node_ids()[0], TRAIN)], 5).values()
+    [reply] = grid.send_and_receive([Message(content, grid.get_node_ids()[0], TRAIN)])
     return str(reply.error.reason) if reply.has_error() else ""
 
 
