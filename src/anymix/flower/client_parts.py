@@ -76,7 +76,7 @@ class Clients:
 
     def _everybody(self, n_clients: int | None) -> Roster:
         """The clients, as soon as there are enough: n_clients, or else all nodes there are."""
-        members, failures = self._members, 0
+        members, failures, refused = self._members, 0, dict[int, str]()
 
         def wanted() -> int:
             n = len(list(self.grid.get_node_ids())) if n_clients is None else n_clients
@@ -85,11 +85,12 @@ class Clients:
         def enough(roster: Roster) -> bool:
             nonlocal failures
             failures += bool(members.refused)
+            refused.update(members.refused)
             if len(roster.members) >= wanted():
                 return True
             if set(members.excluded) - members.empty or failures >= self.attempts:
-                why = "; ".join(members.refused.values())
-                raise InputError("a client", f"cannot take part: {why}", "mend it or leave it out")
+                found = f"cannot take part: {_by_node(members.refused)}"
+                raise InputError("a client", found, "mend it or leave it out")
             return False
 
         roster = members.wait(enough, self.timeout, again=True)
@@ -97,6 +98,7 @@ class Clients:
             raise TimeoutError(
                 f"{len(roster.members)} of {wanted()} clients answered within {self.timeout} s; "
                 "start the others, or raise timeout"
+                + (f"; failures: {_by_node(refused)}" if refused else "")
             )
         return members.settle(roster)
 
@@ -179,3 +181,7 @@ class Clients:
             f"{self.timeout * self.attempts} s; the sums over the others prove nothing: start them "
             "again or raise timeout, or leave them out from the start"
         )
+
+
+def _by_node(refused: Mapping[int, str]) -> str:
+    return "; ".join(f"node {i}: {why}" for i, why in refused.items())

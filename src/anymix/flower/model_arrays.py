@@ -10,6 +10,7 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
+from anymix.flower.client_errors import why
 from anymix.flower.post import Post
 from anymix.flower.roster import Roster
 from anymix.flower.wire import FIRST, pack, record_of, unpack
@@ -54,7 +55,8 @@ def first_arrays(grid: Grid, roster: Roster, seed: int, timeout: float) -> Array
             fits = sum(a.size for a in arrays.values()) == D
             if fits and all(np.isfinite(a).all() for a in arrays.values()):
                 return record_of(arrays)
-            told = str(reply.error.reason) if reply.has_error() else "its model has other arrays"
+            what = why(reply) if reply.has_error() else "its model has other arrays"
+            told = f"client {member.key!r}: {what}"
     raise InputError(
         "initial_arrays",
         f"is None, and no client gave the first weights of its module ({told or 'no answer'})",

@@ -183,9 +183,8 @@ def is_unavailable(reply: Message) -> bool:
     return reply.has_error() and reply.error.code in nobody
 
 
-def failure(error: Exception, message: Message) -> Message:
-    """The reply that Flower's engines send when a client raises."""
-    reason = f"{type(error).__name__}: {error}"
+def failure(reason: str, message: Message) -> Message:
+    """The reply of a client that cannot answer, with Flower's code for an exception."""
     return Message(
         Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=reason), reply_to=message
     )
