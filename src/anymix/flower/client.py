@@ -147,7 +147,7 @@ def _answer_questions(app: ClientApp, data: ClientData) -> None:
 
     @app.query("solve")
     def solve(message: Message, context: Context) -> Message:
-        rows = data(context, {}).linear
+        rows = data(context, {}).solvable
         question = part_sums.Question.of_arrays(*unpack(message.content))
         return Message(pack(part_sums.answer(rows.problem, question), {}), reply_to=message)
 
@@ -155,7 +155,7 @@ def _answer_questions(app: ClientApp, data: ClientData) -> None:
     def folds(message: Message, context: Context) -> Message:
         from anymix.flower.fold_rows import answer_about_folds
 
-        rows, number = data(context, {}).linear, number_of(data.key(context))
+        rows, number = data(context, {}).solvable, number_of(data.key(context))
         reply = answer_about_folds(rows.problem, number, *unpack(message.content))
         return Message(pack(reply, {}), reply_to=message)
 

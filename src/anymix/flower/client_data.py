@@ -53,6 +53,15 @@ class Kept:
             raise CannotAnswerError(Reason.KIND, "model", f"is {rows.kind}", fix)
         return rows
 
+    @property
+    def solvable(self) -> LinearRows:
+        """The same, under a loss that the exact solver takes."""
+        rows = self.linear
+        if not rows.problem.loss.is_smooth:
+            found, fix = f"is {rows.problem.loss}, without curvature", "use CrossEntropy instead"
+            raise CannotAnswerError(Reason.KIND, "loss", found, fix)
+        return rows
+
 
 @dataclass
 class ClientData:
