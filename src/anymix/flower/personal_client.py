@@ -184,10 +184,11 @@ def personal_client_app(
 ) -> ClientApp:
     """`client_app` of a linear model, for clients that also have a model of their own.
 
-    What leaves a client: counts of classes or sums of columns where `federated_clusters` asks,
-    sums of losses where `federated_personal` does, and the number of the model chosen, its loss and
-    gradient where `federated_choice` does. Its own model and α never do. A client with fewer than
-    six rows has no model of its own: α is 1, and it tells only that.
+    What leaves a client, besides what every `client_app` answers: counts of classes or sums of
+    columns where `federated_clusters` asks, sums of losses where `federated_personal` does, and the
+    number of the model chosen, its loss and gradient where `federated_choice` does. Its own model
+    and α never do. A client with fewer than six rows has no model of its own: α is 1, and it tells
+    only that.
 
     Parameters
     ----------

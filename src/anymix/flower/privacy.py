@@ -37,6 +37,9 @@ __all__ = ["Privacy", "gaussian_epsilon"]
 class Privacy:
     """A sum with clipping and noise around it, and what a run of it costs in privacy.
 
+    The server adds the noise and sees the replies before it: ε is a promise to clients about
+    whoever sees the models, and none about the server.
+
     Parameters
     ----------
     update_clip : float
