@@ -13,8 +13,6 @@ untuned  the strategy without any step size on five problems (and on others): it
          certified optimum after 50 and 200 rounds, in parts of the first gap; target 0.01 after
          200. Beside it FedAvg and the exponentiated gradient, each with its best step of a grid,
          and CPU seconds and megabytes of 200 rounds of anymix and of FedAvg on the same clients
-secure   CPU time of a round with secure aggregation against Flower's SecAgg+ with FedAvg; target at
-         most 1.3 times (secure_rounds.py)
 liars    one and three liars of 20 on Adult: what clipping and robust aggregation leave of the harm
          (liars.py)
 solving  the same for federated_solve: who is named, and what a lie that agrees with itself does
@@ -46,7 +44,6 @@ from flwr.serverapp.strategy import FedAvg
 from liars import liars, solving
 from rich.console import Console
 from rich.table import Table
-from secure_rounds import secure
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.preprocessing import StandardScaler
 
@@ -350,7 +347,7 @@ def untuned(num_rounds: int = 200, n_clients: int = 5) -> dict[str, Any]:
     return found
 
 
-MEASURES = (rounds, memory, replies, adult, untuned, secure, liars, solving)
+MEASURES = (rounds, memory, replies, adult, untuned, liars, solving)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -14,7 +15,6 @@ import anymix as ax
 from anymix.flower import AgnosticStrategy, LocalGrid, client_app
 from anymix.flower.client import answer, node_key
 from anymix.flower.client_rows import DomainTable, LinearRows
-from anymix.flower.post import exchange
 from anymix.flower.torch_rows import ModuleRows
 from anymix.flower.wire import TRAIN, pack
 from anymix.solvers.samplers import FullBatch, PerDomain
@@ -197,14 +197,18 @@ def test_rows_are_loaded_once_if_kept(keep: bool, loads: int) -> None:
     assert count == loads
 
 
-def ask(app: Any, **settings: Any) -> str:
+def log_of(caplog: pytest.LogCaptureFixture, app: Any, **settings: Any) -> str:
+    """What the client's log says of a question that it cannot answer."""
     grid = LocalGrid(app, 1)
     content = pack({"w": settings.pop("w")}, {**TRAINING, **settings})
-    [reply] = exchange(grid, [Message(content, grid.get_node_ids()[0], TRAIN)], 5).values()
-    return str(reply.error.reason) if reply.has_error() else ""
+    caplog.clear()
+    [reply] = grid.send_and_receive([Message(content, grid.get_node_ids()[0], TRAIN)])
+    assert reply.has_error()
+    return caplog.text
 
 
-def test_mistakes_come_back_by_name() -> None:
+def test_mistakes_are_in_the_clients_log_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    ask = partial(log_of, caplog)
     X, y, domains = table()
     parts = [np.arange(90)]
     weights = np.ones(6)
@@ -215,13 +219,12 @@ def test_mistakes_come_back_by_name() -> None:
     assert 'reduction="none"' in ask(mean, w=np.zeros(3), weights=weights)
 
 
-def test_one_class_only_says_what_to_do() -> None:
+def test_one_class_only_says_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
     def load(context: Context) -> Any:
         return [[0.0], [1.0]], [1, 1], ["a", "b"]
 
-    assert "name the others with classes=" in ask(
-        client_app(load), w=np.zeros(2), weights=np.ones(4)
-    )
+    text = log_of(caplog, client_app(load), w=np.zeros(2), weights=np.ones(4))
+    assert "name the others with classes=" in text
 
 
 def test_a_first_step_by_hand() -> None:

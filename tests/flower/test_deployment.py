@@ -37,6 +37,21 @@ def test_a_server_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.Mon
     assert alive(str(tmp_path)) == []
 
 
+def test_the_text_of_a_clients_error_stays_in_its_own_log(tmp_path: Path) -> None:
+    config = {"out": str(tmp_path / "out.json"), "timeout": 120.0, "fail": "client"}
+    lines: list[str] = []
+    with ExitStack() as processes:
+        job = App.read(THREE_WAYS, config)
+        flower = start_superlink(processes, tmp_path, [])
+        for i in range(2):
+            start_node(processes, flower, job, i, f"node{i}")
+        with pytest.raises(ValueError, match=r"node \d+: .* own log"):
+            flower.run_app(job, lines.append)
+    assert "the disk is empty" not in "".join(lines)
+    assert "the disk is empty" not in (tmp_path / "superlink.log").read_text()
+    assert "the disk is empty" in "".join(p.read_text() for p in tmp_path.glob("node*.log"))
+
+
 def test_a_killed_client_that_comes_back_changes_nothing(tmp_path: Path) -> None:
     """kill -9 of a SuperNode in the middle of federated_solve; another takes its place."""
     config = {"out": str(tmp_path / "out.json"), "timeout": 120.0}  # processes start in that time

@@ -12,7 +12,7 @@ from flower.clients import app_of, grid_of, spread, table
 
 import anymix as ax
 from anymix.errors import InputError
-from anymix.flower import AgnosticStrategy, LocalGrid, Privacy, Robust, Secure, federated_train
+from anymix.flower import AgnosticStrategy, LocalGrid, Privacy, Robust, federated_train
 from anymix.flower.client_data import number_of
 from anymix.flower.held_out import split, take
 from anymix.flower.judging import Best, judge, worst_of
@@ -132,8 +132,6 @@ def test_rows_held_out_need_plain_sums(aggregation: Any) -> None:
         AgnosticStrategy(hold_out=0.2, aggregation=aggregation)
     with pytest.raises(InputError, match=r"hold_out is 0\.2 with"):
         federated_train(grid_of(), num_rounds=2, aggregation=aggregation)
-    with pytest.raises(InputError, match=r"hold_out is 0\.2 with Secure"):
-        AgnosticStrategy(hold_out=0.2, aggregation=Secure(Privacy(1.0, 1.0, 2.0, 2.0)))
 
 
 def test_a_model_is_compared_with_another_row_by_row() -> None:

@@ -122,7 +122,7 @@ def test_a_client_cannot_bring_thousands_of_domains() -> None:
         named(names), num_rounds=2
     )
     assert len(result.domains) == 2002
-    with pytest.raises(InputError, match="cannot take part: client '2': it names 2000 domains"):
+    with pytest.raises(InputError, match=r"cannot take part: .*client '2': it names 2000 domains"):
         federated_solve(named(names))
 
 

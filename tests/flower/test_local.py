@@ -15,7 +15,6 @@ from flwr.serverapp.strategy import FedAvg
 import anymix.flower
 from anymix.errors import InputError
 from anymix.flower import LocalGrid
-from anymix.flower.post import exchange
 from anymix.flower.wire import give_identity, pack, through_the_wire, unpack
 
 BEHIND_THE_FRONT = [
@@ -77,7 +76,7 @@ def test_messages_are_copied_on_their_way() -> None:
     w = np.zeros(3)
     content = pack({"w": w}, {"round": 1, "v": np.array([1.5, np.nan])})
     messages = [Message(content, i, "train") for i in grid.get_node_ids()]
-    replies = list(exchange(grid, messages, timeout=1).values())
+    replies = grid.send_and_receive(messages)
     assert sorted(unpack(r.content)[1]["who"] for r in replies) == [0, 1]
     for reply in replies:
         arrays, settings = unpack(reply.content)
@@ -90,7 +89,7 @@ def test_messages_are_copied_on_their_way() -> None:
 
 def test_exceptions_come_back_as_error_replies() -> None:
     grid = LocalGrid(echo(), 1)
-    [reply] = exchange(grid, [Message(pack({}, {}), grid.get_node_ids()[0], "query")], 1).values()
+    [reply] = grid.send_and_receive([Message(pack({}, {}), grid.get_node_ids()[0], "query")])
     assert reply.has_error()
     assert reply.error.reason == "KeyError: 'nothing here'"
 
@@ -100,8 +99,8 @@ def test_nobody_answers_for_a_client_that_is_gone() -> None:
     first, second = grid.get_node_ids()
     messages = [Message(pack({"w": np.zeros(1)}, {}), i, "train") for i in (first, second)]
     grid.leave(first)
-    replies = exchange(grid, messages, timeout=0.1)
-    assert list(replies) == [second]
+    [reply] = grid.send_and_receive(messages)
+    assert reply.metadata.src_node_id == second
 
 
 def test_node_configs_run_config_and_seeds() -> None:

@@ -11,7 +11,6 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, 
 from flwr.clientapp import ClientApp
 
 from anymix.flower import LocalGrid
-from anymix.flower.post import exchange
 from anymix.flower.rounds import Question, Round, read_answer
 from anymix.flower.wire import TRAIN, MessageError, pack
 
@@ -191,8 +190,8 @@ def test_a_client_that_moved_is_asked_on_its_new_node() -> None:
 def test_the_first_answer_counts_and_strangers_do_not() -> None:
     grid, nodes = grid_of(lambda key, before: reply(update=np.full(2, float(before))))
     asked = round_of(nodes)
-    replies = [*exchange(grid, asked.messages(), 1).values()]
-    later = [*exchange(grid, round_of(nodes).messages(), 1).values()]
+    replies = grid.send_and_receive(asked.messages())
+    later = grid.send_and_receive(round_of(nodes).messages())
     for one in [*replies, *later]:
         asked.take(one)
     assert all(answer["update"].tolist() == [0.0, 0.0] for answer in asked.answers.values())

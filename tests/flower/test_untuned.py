@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from flower.clients import app_of, grid_of, spread, table
+from flower.clients import Tampered, app_of, grid_of, spread, table
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 
 import anymix as ax
@@ -156,15 +156,13 @@ def test_sums_of_no_table_are_not_believed() -> None:
 
 
 def test_a_client_that_lies_about_its_columns_does_not_stop_the_others() -> None:
-    from flower.secure import Changed
-
     X, y, domains = table()
     parts = spread("parts", domains)
 
     def lie(arrays: Any, settings: Any) -> None:
         arrays["moments"] = 1e300 * arrays["moments"]
 
-    app = Changed(app_of(X, y, domains, parts), 0, "query.moments", lie)
+    app = Tampered(app_of(X, y, domains, parts), 0, lie, "query.moments")
     run = AgnosticStrategy().start(LocalGrid(app, len(parts)), num_rounds=60)
     best = ax.solve(ax.LinearDomains(X, y, domains), gamma=0.0).objective
     assert run.history[-1]["agnostic_loss"] < best + 0.01

@@ -41,7 +41,7 @@ def solve(grid: Grid, config: Any) -> dict[str, Any]:
 
 
 def train_language(grid: Grid, config: Any) -> dict[str, Any]:
-    """The LSTM on real text; the server never sees a word of it."""
+    """The LSTM on real text; the text is not sent."""
     from .real_text import NextWords
 
     first = ArrayRecord(NextWords().state_dict())

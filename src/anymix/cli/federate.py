@@ -58,7 +58,7 @@ def run_federation(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Train one model with clients that keep their rows to themselves, by a Flower app.
+    """Train one model with clients that keep their rows, by a Flower app.
 
     Every engine gives the same numbers, so you can try an app in this process first. What the app
     found is printed at the end.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from anymix.flower.policy import Limits, Patience
     from anymix.flower.privacy import Privacy
     from anymix.flower.robust import Robust
-    from anymix.flower.secure import Secure
-    from anymix.flower.secure_client import secured
     from anymix.flower.small_domains import without_small_domains
     from anymix.flower.solve import federated_certify, federated_solve
     from anymix.flower.strategy import AgnosticStrategy
@@ -33,14 +31,12 @@ __all__ = [
     "Patience",
     "Privacy",
     "Robust",
-    "Secure",
     "Sum",
     "client_app",
     "federated_certify",
     "federated_fit",
     "federated_solve",
     "federated_train",
-    "secured",
     "without_small_domains",
 ]
 
@@ -53,13 +49,11 @@ _PLACE = {
     "Patience": "anymix.flower.policy",
     "Privacy": "anymix.flower.privacy",
     "Robust": "anymix.flower.robust",
-    "Secure": "anymix.flower.secure",
     "Sum": "anymix.flower.aggregation",
     "federated_certify": "anymix.flower.solve",
     "federated_fit": "anymix.flower.fit",
     "federated_solve": "anymix.flower.solve",
     "federated_train": "anymix.flower.train",
-    "secured": "anymix.flower.secure_client",
     "without_small_domains": "anymix.flower.small_domains",
 }
 

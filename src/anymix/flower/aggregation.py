@@ -2,26 +2,23 @@
 
     δ_w = Σ_c update_c,   δ_λ = Σ_c losses_c
 
-`Sum` does just that; `privacy.Privacy` is another aggregation, with clipping and noise around it,
-`secure.Secure` wraps either so that the server sees no single answer, and `robust.Robust` looks at
-them closely.
+`Sum` does just that; `privacy.Privacy` adds clipping and noise, and `robust.Robust` takes the
+middle of the answers instead of their sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol
 
 import numpy as np
-from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import finite_number
 
 Array = NDArray[np.float64]
 Here = NDArray[np.bool_]
-S = TypeVar("S")  # a strategy
 
 __all__ = ["Aggregation", "Contribution", "Sum", "rebalance"]
 
@@ -52,10 +49,6 @@ class Aggregation(Protocol):
     @property
     def exact(self) -> bool:
         """Whether the sums are those of the rows, without noise, and of all who answer."""
-        ...
-
-    def prepare(self, strategy: S, grid: Grid, timeout: float) -> tuple[S, Grid]:
-        """The strategy and the grid that a run works with: as they are, unless they are wrapped."""
         ...
 
     def enough(self, A: Array, B: Array, here: Here) -> bool:
@@ -107,10 +100,6 @@ class Sum:
     def __post_init__(self) -> None:
         fix = "give a number in (0, 1]"
         finite_number("min_share", self.min_share, fix, lambda share: 0 < share <= 1)
-
-    def prepare(self, strategy: S, grid: Grid, timeout: float) -> tuple[S, Grid]:
-        """Both as they are."""
-        return strategy, grid
 
     def enough(self, A: Array, B: Array, here: Here) -> bool:
         """Whether at least min_share of the mass asked for, of every domain, is here."""

@@ -11,6 +11,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from anymix.flower.client_errors import why
 from anymix.flower.members import MissingClientsError
 from anymix.flower.wire import Arrays, MessageError, Settings, pack, unpack
 
@@ -76,7 +77,7 @@ def ask_all(
                 wrong.setdefault(node, []).append(str(error))
                 own = reply.metadata.src_node_id == node  # and not in the name of one that is gone
                 if own and len(wrong[node]) == ATTEMPTS:
-                    raise
+                    raise MessageError(f"node {node}: {error}") from None
                 continue
             if key in found and not _same(found[key], answer):
                 raise MessageError(f"two clients have the key {key!r}; give each its own")
@@ -94,7 +95,7 @@ def ask_all(
 def _read(reply: Message, shapes: Shapes) -> tuple[str, Reply]:
     """The key and the content of an answer; MessageError says what is wrong with it."""
     if reply.has_error():
-        raise MessageError(str(reply.error.reason))
+        raise MessageError(f"the client failed: {why(reply)}")
     arrays, settings = unpack(reply.content)
     key = settings.get("key")
     if not isinstance(key, str):

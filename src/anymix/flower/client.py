@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
 from anymix.flower.client_data import ClientData, Describe, Load, number_of
+from anymix.flower.client_errors import CannotAnswerError, Reason, discreetly
 from anymix.flower.client_rows import ClientRows, LinearRows
 from anymix.flower.local_training import LocalTraining
 from anymix.flower.wire import Arrays, Settings, pack, unpack
@@ -109,7 +110,7 @@ def client_app(
     ...     return [[0.0], [1.0]], ["no", "yes"], ["web", "mail"]
     >>> app = client_app(load)
     """
-    app = ClientApp()
+    app = ClientApp(mods=[discreetly])
     data = ClientData(load, model, loss, intercept, classes, key, keep, describe, local)
     _answer_questions(app, data)
     _answer_rounds(app, data)
@@ -131,7 +132,7 @@ def _answer_questions(app: ClientApp, data: ClientData) -> None:
     @app.query("first")
     def first(message: Message, context: Context) -> Message:
         if data.model is None:
-            raise InputError("model", "is None", "a linear model starts at 0")
+            raise CannotAnswerError(Reason.KIND, "model", "is None", "a linear model starts at 0")
         from anymix.flower.torch_rows import first_weights  # loads PyTorch
 
         seed = unpack(message.content)[1]["seed"]
@@ -146,7 +147,7 @@ def _answer_questions(app: ClientApp, data: ClientData) -> None:
 
     @app.query("solve")
     def solve(message: Message, context: Context) -> Message:
-        rows = data(context, {}).linear
+        rows = data(context, {}).solvable
         question = part_sums.Question.of_arrays(*unpack(message.content))
         return Message(pack(part_sums.answer(rows.problem, question), {}), reply_to=message)
 
@@ -154,7 +155,7 @@ def _answer_questions(app: ClientApp, data: ClientData) -> None:
     def folds(message: Message, context: Context) -> Message:
         from anymix.flower.fold_rows import answer_about_folds
 
-        rows, number = data(context, {}).linear, number_of(data.key(context))
+        rows, number = data(context, {}).solvable, number_of(data.key(context))
         reply = answer_about_folds(rows.problem, number, *unpack(message.content))
         return Message(pack(reply, {}), reply_to=message)
 

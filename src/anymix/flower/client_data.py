@@ -13,6 +13,7 @@ from flwr.app import Context
 from numpy.typing import ArrayLike
 
 from anymix.errors import InputError
+from anymix.flower.client_errors import CannotAnswerError, Reason
 from anymix.flower.client_rows import ClientRows, LinearRows
 from anymix.flower.held_out import split, take
 from anymix.flower.local_training import LocalTraining
@@ -39,7 +40,8 @@ class Kept:
     def some(self) -> ClientRows:
         """The rows to train with; only clients that have some are asked."""
         if self.train is None:
-            raise InputError("load", "gave no rows", "only clients that have rows are asked")
+            fix = "only clients that have rows are asked"
+            raise CannotAnswerError(Reason.ROWS, "load", "gave no rows", fix)
         return self.train
 
     @property
@@ -47,7 +49,17 @@ class Kept:
         """The same, under a linear model."""
         rows = self.some
         if not isinstance(rows, LinearRows):
-            raise InputError("model", f"is {rows.kind}", "this is for the linear model only")
+            fix = "this is for the linear model only"
+            raise CannotAnswerError(Reason.KIND, "model", f"is {rows.kind}", fix)
+        return rows
+
+    @property
+    def solvable(self) -> LinearRows:
+        """The same, under a loss that the exact solver takes."""
+        rows = self.linear
+        if not rows.problem.loss.is_smooth:
+            found, fix = f"is {rows.problem.loss}, without curvature", "use CrossEntropy instead"
+            raise CannotAnswerError(Reason.KIND, "loss", found, fix)
         return rows
 
 

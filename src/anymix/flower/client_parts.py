@@ -13,19 +13,17 @@ from numpy.typing import NDArray
 from anymix.errors import InputError, finite_number
 from anymix.flower.consistency import Statements
 from anymix.flower.members import Members
-from anymix.flower.policy import Limits, Patience, count
+from anymix.flower.policy import Limits, count
 from anymix.flower.results import Record
 from anymix.flower.roster import Roster
 from anymix.flower.rounds import Answer, Question, Round
-from anymix.flower.secure import Secure
-from anymix.flower.secure_grid import SecureGrid
 from anymix.flower.wire import SOLVE, pack
 from anymix.problem import part_sums
 from anymix.problem.parts import Parts
 
 Array = NDArray[np.float64]
 
-__all__ = ["Clients", "clients_of"]
+__all__ = ["Clients"]
 
 log = logging.getLogger("anymix.flower")
 
@@ -47,19 +45,13 @@ class Clients:
         How often a client is asked when it fails or does not answer in that time.
     limits : Limits, optional
         What a client may claim of itself.
-    behind : SecureGrid, optional
-        The grid once more, if its one client is a masked sum over many.
 
     Attributes
     ----------
     roster : Roster
         The clients, in the order in which their answers are added.
-    keys : tuple of str
-        Those who have rows, by key.
     rounds : list of dict
         A record for every round, see `FederatedSolution`.
-    grain : float
-        What each number in an answer may be wrong by, if they were added up in fixed point.
     said : Statements
         What the clients said before, with which their answers must agree.
     """
@@ -72,20 +64,19 @@ class Clients:
         timeout: float = 200.0,
         attempts: int = 3,
         limits: Limits | None = None,
-        behind: SecureGrid | None = None,
     ) -> None:
-        self.grid, self._behind = grid, behind
+        self.grid = grid
         self.timeout = finite_number("timeout", timeout, "give seconds > 0", lambda s: s > 0)
         self.attempts = count("attempts", attempts)
-        self._rounds: list[Record] = []
+        self.rounds: list[Record] = []
         self._members = Members(grid, domains, limits, self.timeout)
         self.roster = self._everybody(None if n_clients is None else count("n_clients", n_clients))
-        self.said = Statements(self.grain)
+        self.said = Statements()
         self._nodes = self.roster.nodes  # which may change, when a client comes back elsewhere
 
     def _everybody(self, n_clients: int | None) -> Roster:
         """The clients, as soon as there are enough: n_clients, or else all nodes there are."""
-        members, failures = self._members, 0
+        members, failures, refused = self._members, 0, dict[int, str]()
 
         def wanted() -> int:
             n = len(list(self.grid.get_node_ids())) if n_clients is None else n_clients
@@ -94,11 +85,12 @@ class Clients:
         def enough(roster: Roster) -> bool:
             nonlocal failures
             failures += bool(members.refused)
+            refused.update(members.refused)
             if len(roster.members) >= wanted():
                 return True
             if set(members.excluded) - members.empty or failures >= self.attempts:
-                why = "; ".join(members.refused.values())
-                raise InputError("a client", f"cannot take part: {why}", "mend it or leave it out")
+                found = f"cannot take part: {_by_node(members.refused)}"
+                raise InputError("a client", found, "mend it or leave it out")
             return False
 
         roster = members.wait(enough, self.timeout, again=True)
@@ -106,28 +98,14 @@ class Clients:
             raise TimeoutError(
                 f"{len(roster.members)} of {wanted()} clients answered within {self.timeout} s; "
                 "start the others, or raise timeout"
+                + (f"; failures: {_by_node(refused)}" if refused else "")
             )
         return members.settle(roster)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """See the top."""
-        return tuple(self.roster.keys) if self._behind is None else self._behind.keys
-
-    @property
-    def rounds(self) -> list[Record]:
-        """See the top."""
-        return self._rounds if self._behind is None else self._behind.records
-
-    @property
-    def grain(self) -> float:
-        """See the top."""
-        return 0.0 if self._behind is None else self._behind.grain
 
     def problem(self, center: Array) -> Parts:
         """The oracle for `solve` and `certify`; `center` is the mixture that is asked for first."""
         D = self.roster.members[0].n_parameters
-        return Parts(self.ask, self.roster.places, self.roster.sizes, D, center, grain=self.grain)
+        return Parts(self.ask, self.roster.places, self.roster.sizes, D, center)
 
     def ask(self, questions: Sequence[part_sums.Question]) -> list[Answer]:
         """One round: the answers of all clients, in the order of the roster."""
@@ -148,7 +126,7 @@ class Clients:
 
     def round(self, kind: str, asked: Mapping[str, Question]) -> dict[str, Answer]:
         """The answers to these questions, by the key of the client; all of them, or an error."""
-        replies = Round(kind, asked, self._nodes, group=str(len(self._rounds) + 1))
+        replies = Round(kind, asked, self._nodes, group=str(len(self.rounds) + 1))
         attempts = iter(range(1, self.attempts))
 
         def again(replies: Round) -> list[str]:
@@ -162,10 +140,10 @@ class Clients:
         if replies.unanswered:
             raise self._nobody_answers(replies)
         names = ("asked", "sent", "received", "seconds")
-        self._rounds.append({name: getattr(replies, name) for name in names})
+        self.rounds.append({name: getattr(replies, name) for name in names})
         log.info(
             "round %d: %d answers, %d bytes, %.1f s",
-            len(self._rounds),
+            len(self.rounds),
             len(replies.answers),
             replies.received,
             replies.seconds,
@@ -205,28 +183,5 @@ class Clients:
         )
 
 
-def clients_of(
-    grid: Grid,
-    n_clients: int | None,
-    domains: Sequence[str] | None,
-    timeout: float,
-    attempts: int,
-    limits: Limits | None,
-    secure: Secure | None,
-) -> Clients:
-    """The clients of a grid, or with `secure` their sums as those of one client."""
-    if secure is None:
-        return Clients(grid, n_clients, domains, timeout, attempts, limits)
-    if not isinstance(secure, Secure):
-        fix = "give Secure(), or train with it: a proof is about sums, not about their middle"
-        raise InputError("aggregation", f"is {secure}", fix)
-    if not secure.exact:
-        fix = "give Secure(): a proof needs sums without noise"
-        raise InputError("aggregation", f"is {secure}", fix)
-    wanted = len(list(grid.get_node_ids())) if n_clients is None else n_clients
-    patience = Patience(
-        deadline=timeout * attempts, min_clients=max(1, wanted), introduction=timeout
-    )
-    allowed = Limits() if limits is None else limits
-    one = secure.over(grid, patience, allowed, domains, timeout, solving=True)
-    return Clients(one, 1, domains, timeout, 1, Limits(domains=None), behind=one)
+def _by_node(refused: Mapping[int, str]) -> str:
+    return "; ".join(f"node {i}: {why}" for i, why in refused.items())

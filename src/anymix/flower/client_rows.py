@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anymix.errors import InputError
+from anymix.flower.client_errors import CannotAnswerError, Reason
 from anymix.flower.coordinates import moments
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import SquaredError
@@ -143,7 +143,8 @@ class LinearRows:
         self, w: NDArray[Any], c: Array, settings: Mapping[str, Any], seed: list[int]
     ) -> Array:
         """Refused: a linear model takes local steps."""
-        raise InputError("local_epochs", "is given for a linear model", "give local_steps")
+        found = "is given for a linear model"
+        raise CannotAnswerError(Reason.KIND, "local_epochs", found, "give local_steps")
 
     def losses(self, w: NDArray[Any], chunk: int | None = None) -> Array:
         """The ℓ_i(w) of all rows."""

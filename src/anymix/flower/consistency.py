@@ -47,11 +47,6 @@ class _Statement:
 class Statements:
     """What clients said about the last points, each by its own name.
 
-    Parameters
-    ----------
-    grain : float
-        What each number may be wrong by, where they were added up in fixed point.
-
     Examples
     --------
     >>> said, want = Statements(), ("losses", "jacobian")
@@ -68,8 +63,7 @@ class Statements:
     'its answers contradict each other: the loss of its domain 0 is 0.5, and must be at least 3...'
     """
 
-    def __init__(self, grain: float = 0.0) -> None:
-        self.grain = grain
+    def __init__(self) -> None:
         self._said: dict[Hashable, deque[_Statement]] = {}
 
     def contradiction(
@@ -115,7 +109,7 @@ class Statements:
             return None  # numbers, which may be anything
         each = float(np.log(max(2.0, sums["kind"][1])))
         must = sizes * each
-        away = np.abs(sums["losses"] - must) - ROUNDING * must - (1 + each) * self.grain
+        away = np.abs(sums["losses"] - must) - ROUNDING * must
         if np.all(away <= 0):
             return None
         k = int(np.argmax(away))
@@ -129,7 +123,7 @@ class Statements:
         step = other.w - at.w
         rise = at.jacobian @ step
         size = np.abs(at.losses) + np.abs(other.losses) + np.abs(at.jacobian) @ np.abs(step)
-        slack = ROUNDING * size + self.grain * (2 + np.abs(step).sum())
+        slack = ROUNDING * size
         lack = at.losses + rise - other.losses
         if np.all(lack <= slack):
             return None
@@ -147,7 +141,6 @@ class Statements:
         least = float(sums["slope"] @ old.w - c @ old.losses)
         size = float(np.abs(sums["slope"]) @ np.abs(old.w) + c @ np.abs(old.losses))
         slack = ROUNDING * (size + float(np.abs(conjugate).sum()))
-        slack += self.grain * (1 + float(np.abs(old.w).sum() + c.sum()))
         if conjugate[0] >= least - slack:
             return None
         return (

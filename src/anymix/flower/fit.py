@@ -32,13 +32,12 @@ from anymix.estimators.searching import (
     Found,
     candidates_of,
 )
-from anymix.flower.client_parts import clients_of
+from anymix.flower.client_parts import Clients
 from anymix.flower.fold_rows import WHOLE
 from anymix.flower.folded_clients import ClientsHeldOut, FoldedClients
 from anymix.flower.lockstep import Ask, side_by_side
 from anymix.flower.policy import Limits, count
 from anymix.flower.results import Record
-from anymix.flower.secure import Secure
 from anymix.flower.solve import FederatedSolution
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import is_mixture_of
@@ -111,7 +110,6 @@ def federated_fit(
     timeout: float = 200.0,
     attempts: int = 3,
     limits: Limits | None = None,
-    aggregation: Secure | None = None,
 ) -> FederatedFit:
     """The linear model that rows held out recommend: an ordinary one, or one for the worst mixture.
 
@@ -149,9 +147,6 @@ def federated_fit(
         How often a client is asked when it fails or does not answer in that time.
     limits : Limits, optional
         What a client may claim of itself: rows, domains, clients_per_domain, authenticated.
-    aggregation : Secure, optional
-        Secure() for clients that are `secured`: the server sees sums over all of them, of every
-        fold too. Certificates are charged with what rounding in fixed point may have done.
 
     Returns
     -------
@@ -176,7 +171,7 @@ def federated_fit(
         raise InputError("folds", f"is {folds}", "give 2 or more")
     given = None if gammas is None else [float(gamma) for gamma in gammas]
     bold = [float(t) for t in robustness if t != 0]
-    clients = clients_of(grid, n_clients, domains, timeout, attempts, limits, aggregation)
+    clients = Clients(grid, n_clients, domains, timeout, attempts, limits)
     folded = FoldedClients(clients, folds, count("repeats", repeats), seed)
     search = _Search(folded, mixtures)
     found = search.run(given, candidates_of(bold, given or ROBUST_GAMMAS, to_zero=True))

@@ -91,10 +91,7 @@ class FoldedClients:
         places = [self._places(i, number) for i in clients]
         sizes = self.roster.sizes if number == WHOLE else self.sizes[number]
         D = self.roster.members[0].n_parameters
-        grain = self.clients.grain
-        return Parts(
-            lambda questions: ask((number, questions)), places, sizes, D, center, grain=grain
-        )
+        return Parts(lambda questions: ask((number, questions)), places, sizes, D, center)
 
     def _clients_of(self, number: int) -> list[int]:
         """Who has rows that the fold fits."""

@@ -136,8 +136,8 @@ class LocalGrid(Grid):
     def _answer(self, message: Message, context: Context) -> Message:
         try:
             return self.app(message, context)
-        except Exception as error:  # a client's exception is the server's news, not its end
-            return failure(error, message)
+        except Exception as error:  # as Flower's engines do; `client_app` lets none come so far
+            return failure(f"{type(error).__name__}: {error}", message)
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
         """The replies to these messages, each of which is given only once."""

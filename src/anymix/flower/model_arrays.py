@@ -10,7 +10,8 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
-from anymix.flower.post import exchange
+from anymix.flower.client_errors import why
+from anymix.flower.post import Post
 from anymix.flower.roster import Roster
 from anymix.flower.wire import FIRST, pack, record_of, unpack
 
@@ -46,13 +47,16 @@ def first_arrays(grid: Grid, roster: Roster, seed: int, timeout: float) -> Array
         return None
     D, told = roster.members[0].n_parameters, ""
     for member in roster.members[:3]:
-        question = Message(pack({}, {"seed": seed}), member.node_id, FIRST)
-        for reply in exchange(grid, [question], timeout).values():
+        post, replies = Post(grid), dict[int, Message]()
+        post.send([Message(pack({}, {"seed": seed}), member.node_id, FIRST)])
+        post.listen(timeout, replies.__setitem__)
+        for reply in replies.values():
             arrays = {} if reply.has_error() else unpack(reply.content)[0]
             fits = sum(a.size for a in arrays.values()) == D
             if fits and all(np.isfinite(a).all() for a in arrays.values()):
                 return record_of(arrays)
-            told = str(reply.error.reason) if reply.has_error() else "its model has other arrays"
+            what = why(reply) if reply.has_error() else "its model has other arrays"
+            told = f"client {member.key!r}: {what}"
     raise InputError(
         "initial_arrays",
         f"is None, and no client gave the first weights of its module ({told or 'no answer'})",

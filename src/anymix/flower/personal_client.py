@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.errors import InputError, finite_number
 from anymix.flower.client import client_app, node_key
 from anymix.flower.client_data import Load, number_of
+from anymix.flower.client_errors import CannotAnswerError, Reason
 from anymix.flower.personal_state import PersonalModel, read_model, save_model
 from anymix.flower.wire import Arrays, Settings, pack, unpack
 from anymix.mixtures import Point
@@ -63,7 +64,7 @@ class _Client:
         """Row numbers to train on, to choose by, to report on."""
         n = len(self.load(context)[1])
         if n == 0:
-            raise InputError("load", "gives no rows", "leave such a client out")
+            raise CannotAnswerError(Reason.ROWS, "load", "gives no rows", "leave such a client out")
         if n < FEWEST:  # all are to train the shared model on, and it has no other
             none = np.zeros(0, dtype=np.intp)
             return np.arange(n), none, none
@@ -100,7 +101,8 @@ class _Client:
         n = np.array([float(problem.n_rows)])
         if kind == "labels":
             if problem.classes is None:
-                raise InputError("kind", "is 'labels'", "targets are numbers: give 'moments'")
+                fix = "targets are numbers: give 'moments'"
+                raise CannotAnswerError(Reason.KIND, "kind", "is 'labels'", fix)
             y = np.asarray(self.rows(context, 0)[1]).tolist()
             sums = np.array([float(y.count(c)) for c in problem.classes.tolist()])
         else:
@@ -116,12 +118,13 @@ class _Client:
         """
         if len(self.parts(context)[1]) == 0:
             return self._served_by(w, context)
+        chosen = self.problem(context, 1, alone=True)
+        _check_length(w, chosen)
         model = read_model(self.place(context), context)
         if model is None or model.own.shape != w.shape:  # of another model, it is fitted anew
             alone = self.problem(context, 0, alone=True)
             own = solve(alone, Point([1.0]), self.gamma, tol=1e-8).w
             model = PersonalModel(own, own, 1.0, 0, 1)
-        chosen = self.problem(context, 1, alone=True)
         kind = self.kind
         alpha = best_blend(_said(chosen, w), _said(chosen, model.own), kind, self.z).alpha
         model = PersonalModel(model.own, w, alpha, model.rounds + 1, model.fits)
@@ -145,6 +148,7 @@ class _Client:
     def choose(self, context: Context, models: Array) -> tuple[Arrays, Settings]:
         """The model of least loss on the rows to train on, and the sum of the gradients there."""
         problem = self.problem(context, 0, alone=True)
+        _check_length(models[0], problem)
         m = float(problem.n_rows)
         losses = np.array([float(problem.losses(w)[0]) for w in models])
         j = int(losses.argmin())
@@ -180,10 +184,11 @@ def personal_client_app(
 ) -> ClientApp:
     """`client_app` of a linear model, for clients that also have a model of their own.
 
-    What leaves a client: counts of classes or sums of columns where `federated_clusters` asks,
-    sums of losses where `federated_personal` does, and the number of the model chosen, its loss and
-    gradient where `federated_choice` does. Its own model and α never do. A client with fewer than
-    six rows has no model of its own: α is 1, and it tells only that.
+    What leaves a client, besides what every `client_app` answers: counts of classes or sums of
+    columns where `federated_clusters` asks, sums of losses where `federated_personal` does, and the
+    number of the model chosen, its loss and gradient where `federated_choice` does. Its own model
+    and α never do. A client with fewer than six rows has no model of its own: α is 1, and it tells
+    only that.
 
     Parameters
     ----------
@@ -251,6 +256,13 @@ def personal_client_app(
         return reply(message, context, client.choose(context, models))
 
     return app
+
+
+def _check_length(w: Array, problem: LinearDomains) -> None:
+    """The server knows no client's model, so it may send one of another length."""
+    D = problem.n_parameters
+    if len(w) != D:
+        raise CannotAnswerError(Reason.KIND, "w", f"has {len(w)} numbers", f"give {D}")
 
 
 def _as_rows(values: Any) -> Any:

@@ -83,11 +83,11 @@ def federated_clusters(
     timeout: float = 200.0,
     seed: int = 0,
 ) -> ClientClusters:
-    """Cluster clients by one round of questions; the server sees summaries only.
+    """Cluster clients by summaries of their rows, for which they are asked in one round.
 
     "labels": each client tells how many of its rows have which class. "moments": the sums of its
-    columns and of their squares, so their means and variances. Nothing else leaves it; of a client
-    with very few rows, that may be much of what it has.
+    columns and of their squares, so their means and variances. Of a client with very few rows, that
+    may be much of what it has.
 
     Parameters
     ----------

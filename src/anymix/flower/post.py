@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-__all__ = ["Post", "exchange"]
+__all__ = ["Post"]
 
 
 class Post:
@@ -83,26 +83,3 @@ class Post:
                 return
             time.sleep(min(poll, rest))
             poll = min(1.5 * poll, 0.5)  # a fast network is asked often, a slow one not too often
-
-
-def exchange(grid: Grid, messages: Iterable[Message], timeout: float) -> dict[int, Message]:
-    """Send messages to different nodes, and wait so many seconds for one reply to each.
-
-    Parameters
-    ----------
-    grid : flwr.serverapp.Grid
-        Where the nodes are.
-    messages : iterable of Message
-        At most one to a node.
-    timeout : float
-        Seconds to wait at most.
-
-    Returns
-    -------
-    dict of int to Message
-        The replies, by the node that was asked.
-    """
-    post, replies = Post(grid), dict[int, Message]()
-    post.send(messages)
-    post.listen(timeout, replies.__setitem__)
-    return replies

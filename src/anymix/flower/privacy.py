@@ -7,8 +7,8 @@ the noisy sums alone, so T rounds cost what T such mechanisms cost.
 
 What the (ε, δ) says: whether a client sent its sums or zeros makes little difference to all models
 and mixtures of the run. Its numbers of rows m_kc, and who is there, count as public, and so do the
-counters in the history. The server sees the replies before the noise; where clients do not trust
-it, `secure.Secure(Privacy(...))` has each of them add a part of the noise to what it sends, masked.
+counters in the history. The server adds the noise and sees the replies before it, so this is a
+promise about whoever sees the models, and none about the server.
 No discount is taken for rounds that ask only some of the clients, and no client may stand in for a
 lost one, which would count for more than its clip: everyone asked must answer.
 """
@@ -21,12 +21,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from flwr.serverapp import Grid
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from anymix.errors import finite_number
-from anymix.flower.aggregation import Contribution, Here, S, Sum
+from anymix.flower.aggregation import Contribution, Here, Sum
 from anymix.flower.policy import shortened
 
 Array = NDArray[np.float64]
@@ -37,6 +36,9 @@ __all__ = ["Privacy", "gaussian_epsilon"]
 @dataclass(frozen=True)
 class Privacy:
     """A sum with clipping and noise around it, and what a run of it costs in privacy.
+
+    The server adds the noise and sees the replies before it: ε is a promise to clients about
+    whoever sees the models, and none about the server.
 
     Parameters
     ----------
@@ -70,25 +72,15 @@ class Privacy:
     exact: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        for name, value in self.terms.items():
-            finite_number(name, value, "give a positive number", lambda x: x > 0)
+        for name in ("update_clip", "loss_clip", "update_noise", "loss_noise"):
+            finite_number(name, getattr(self, name), "give a positive number", lambda x: x > 0)
         fix = "give a number in (0, 1), below 1/clients"
         finite_number("delta", self.delta, fix, lambda x: 0 < x < 1)
-
-    @property
-    def terms(self) -> dict[str, float]:
-        """The clips and the noise, which a client that adds the noise itself must know."""
-        names = ("update_clip", "loss_clip", "update_noise", "loss_noise")
-        return {name: getattr(self, name) for name in names}
 
     @property
     def noise_multiplier(self) -> float:
         """z of the two releases of a round taken together."""
         return 1 / math.hypot(1 / self.update_noise, 1 / self.loss_noise)
-
-    def prepare(self, strategy: S, grid: Grid, timeout: float) -> tuple[S, Grid]:
-        """Both as they are."""
-        return strategy, grid
 
     def enough(self, A: Array, B: Array, here: Here) -> bool:
         """Whether all that were asked are here."""

@@ -25,7 +25,6 @@ class History(list[Record]):
     - clients, asked, missing, failures, rejected and clipped, numbers of clients;
     - dropped, the replies that were not looked at: second ones, and those of nobody asked;
     - epsilon, what the rounds so far have cost in privacy, where there is a promise of it;
-    - attempts, with Secure: how often the sum had to be asked for;
     - held_out_losses and held_out_worst, where rows held out judged the model after the round;
     - seconds, bytes_sent and bytes_received.
     """

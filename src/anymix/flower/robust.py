@@ -1,4 +1,4 @@
-"""Aggregation that a few false answers cannot lead astray, where the server sees every answer.
+"""Aggregation that a few false answers cannot lead astray.
 
 Of clients with the same domains, c = 1, …, n, with masses A_c = Σ_k A_ck, the mean gradients
 g_c = update_c / A_c are all guesses of one vector. A sum takes their mean, weighted by A_c, which
@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
-from anymix.flower.aggregation import Contribution, Here, S, Sum
+from anymix.flower.aggregation import Contribution, Here, Sum
 
 Array = NDArray[np.float64]
 
@@ -66,10 +65,6 @@ class Robust:
             raise InputError("updates", found, "give 'trimmed' or 'geometric'")
         finite_number("trim", self.trim, "give a number in (0, 1/2)", lambda t: 0 < t < 0.5)
         Sum(self.min_share)  # complains about a wrong one
-
-    def prepare(self, strategy: S, grid: Grid, timeout: float) -> tuple[S, Grid]:
-        """Both as they are."""
-        return strategy, grid
 
     def enough(self, A: Array, B: Array, here: Here) -> bool:
         """Whether at least min_share of the mass asked for, of every domain, is here."""

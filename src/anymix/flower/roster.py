@@ -11,6 +11,7 @@ from flwr.app import Message
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
+from anymix.flower.client_errors import why
 from anymix.flower.holdings import Holdings
 from anymix.flower.wire import MessageError, unpack
 from anymix.mixtures import MixtureSet, Simplex
@@ -72,7 +73,7 @@ class Member:
         A client without rows has no domains.
         """
         if reply.has_error():
-            raise MessageError(f"the client failed: {reply.error.reason}")
+            raise MessageError(f"the client failed: {why(reply)}")
         arrays, settings = unpack(reply.content)
         key, names, kind = (settings.get(k) for k in ("key", "domains", "kind"))
         counts, d = arrays.get("counts"), settings.get("n_parameters")

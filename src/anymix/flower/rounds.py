@@ -21,6 +21,7 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from anymix.flower.client_errors import why
 from anymix.flower.post import Post
 from anymix.flower.wire import MessageError, is_unavailable, n_bytes, unpack
 
@@ -220,11 +221,11 @@ class Round:
             log.warning("client %r does not answer: %s", key, reply.error.reason)
             return
         if reply.has_error():
-            self.failed[key] = why = str(reply.error.reason)
+            self.failed[key] = what = why(reply)
             self.errors[key] += 1
-            if (key, why) not in self._told:
-                self._told.add((key, why))
-                log.warning("client %r failed: %s", key, why)
+            if (key, what) not in self._told:
+                self._told.add((key, what))
+                log.warning("client %r failed: %s", key, what)
             return
         self.received += n_bytes(reply.content)
         try:

@@ -1,7 +1,8 @@
 """Domains of which a client has only a few rows: merged with others, or not told at all.
 
-The gradient of a domain of which a client has a single row *is* that row, scaled. A client that
-does not want to be known by few rows gives them away under another name, or keeps them.
+The gradient of a domain of which a client has a single row *is* that row, scaled. A client with few
+rows of a domain can count them to another one, or keep them. Neither is a promise of privacy: sums
+over many rows can tell rows too.
 """
 
 from __future__ import annotations

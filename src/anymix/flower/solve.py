@@ -16,10 +16,9 @@ import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.flower.client_parts import Clients, clients_of
+from anymix.flower.client_parts import Clients
 from anymix.flower.policy import Limits
 from anymix.flower.results import Record
-from anymix.flower.secure import Secure
 from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.solvers.certificates import Certificate, certify
 from anymix.solvers.exact import Solution, solve
@@ -58,7 +57,7 @@ class FederatedSolution(Solution):
             **vars(solution),
             domain_names=clients.roster.domains,
             sizes=clients.roster.sizes,
-            client_keys=clients.keys,
+            client_keys=tuple(clients.roster.keys),
             rounds=clients.rounds,
         )
 
@@ -80,7 +79,6 @@ def federated_solve(
     timeout: float = 200.0,
     attempts: int = 3,
     limits: Limits | None = None,
-    aggregation: Secure | None = None,
     verbose: bool = False,
 ) -> FederatedSolution:
     """min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄) over the rows of all clients.
@@ -122,9 +120,6 @@ def federated_solve(
         back meanwhile, on another node, is known by its key.
     limits : Limits, optional
         What a client may claim of itself: rows, domains, clients_per_domain, authenticated.
-    aggregation : Secure, optional
-        Secure() for clients that are `secured`: the server sees sums over all of them. The
-        certificate is charged with what rounding in fixed point may have done.
     verbose : bool
         Show a progress line.
 
@@ -152,7 +147,7 @@ def federated_solve(
     >>> solution.domain_names, solution.mixture.tolist(), len(solution.rounds)
     (('east', 'west'), [0.0, 1.0], 2)
     """
-    clients = clients_of(grid, n_clients, domains, timeout, attempts, limits, aggregation)
+    clients = Clients(grid, n_clients, domains, timeout, attempts, limits)
     chosen = clients.roster.mixture_set(mixtures)
     solution = solve(
         clients.problem(chosen.center),
@@ -186,7 +181,6 @@ def federated_certify(
     timeout: float = 200.0,
     attempts: int = 3,
     limits: Limits | None = None,
-    aggregation: Secure | None = None,
 ) -> Certificate:
     """lower ≤ min_w max_{λ∈Λ} Φ(w, λ) ≤ upper over the rows of all clients, in four rounds.
 
@@ -224,8 +218,6 @@ def federated_certify(
         How often a client is asked when it fails or does not answer in that time.
     limits : Limits, optional
         What a client may claim of itself: rows, domains, clients_per_domain, authenticated.
-    aggregation : Secure, optional
-        Secure() for clients that are `secured`, as in `federated_solve`.
 
     Returns
     -------
@@ -245,7 +237,7 @@ def federated_certify(
     >>> proof.gap < 1e-3
     True
     """
-    clients = clients_of(grid, n_clients, domains, timeout, attempts, limits, aggregation)
+    clients = Clients(grid, n_clients, domains, timeout, attempts, limits)
     chosen, lam = clients.roster.mixture_set(mixtures), np.asarray(mixture, dtype=np.float64)
     fits = lam.shape == (chosen.n_domains,)
     problem = clients.problem(chosen.project(lam) if fits else chosen.center)

@@ -76,9 +76,8 @@ class AgnosticStrategy(Strategy):
         γ and μ, the weights of ½‖w‖² and of the χ² penalty on λ.
     w_radius : float, optional
         W is the ball ‖w‖ ≤ w_radius, to which every step comes back; None is all vectors.
-    aggregation : Sum, Privacy, Secure or Robust, optional
-        How answers become one step: Sum() (default), Sum(min_share=0.9), Privacy(...),
-        Secure(...), Robust(...).
+    aggregation : Sum, Privacy or Robust, optional
+        How answers become one step: Sum() (default), Sum(min_share=0.9), Privacy(...), Robust(...).
     patience : Patience, optional
         What to do about clients that do not answer.
     limits : Limits, optional
@@ -267,15 +266,14 @@ class AgnosticStrategy(Strategy):
         """
         config, evaluation = dict(train_config or {}), dict(evaluate_config or {})
         own_settings(config), check_evaluate_config(evaluation)  # complain before the first round
-        this, grid = self.aggregation.prepare(self, grid, timeout)
-        result, run = AgnosticResult(), TrainingRun(this, grid, initial_arrays)
+        result, run = AgnosticResult(), TrainingRun(self, grid, initial_arrays)
         run.train_config, run.evaluate_config = config, evaluation
         self._run = run
         while run.number < num_rounds:
             t = run.number + 1
             run.plan(t, run.model)
-            run.now.ask(grid, timeout, this.patience, this.aggregation, run.members.failures)
-            if run.now.must_begin_again(this.patience):
+            run.now.ask(grid, timeout, self.patience, self.aggregation, run.members.failures)
+            if run.now.must_begin_again(self.patience):
                 continue
             run.advance()
             if run.judge_now():

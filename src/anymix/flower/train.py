@@ -163,7 +163,6 @@ def _compare(
 ) -> tuple[Roster, Comparison]:
     """The ordinary model beside the robust one, on the rows held out of both trainings."""
     strategy = AgnosticStrategy(**options)
-    strategy, grid = strategy.aggregation.prepare(strategy, grid, timeout)  # masked, if asked for
     patience, held = strategy.patience, {"hold_out": [float(hold_out), int(strategy.seed)]}
     members = Members(grid, ordinary.domains, strategy.limits, patience.introduction, held)
     roster = members.gather(patience.min_clients, patience.deadline)

@@ -24,7 +24,6 @@ from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.roster import Roster
 from anymix.flower.run_settings import RunSettings
 from anymix.flower.sampling import entry_weights
-from anymix.flower.secure_grid import cost, left_out
 from anymix.flower.training import TrainingRound
 from anymix.flower.wire import Settings, pack_record
 from anymix.mixtures import Adversary, MixtureSet, Penalty
@@ -233,7 +232,8 @@ class TrainingRun:
             self.best.see(before, aim, self.number)
         self.number = now.number
         record = now.record(mixture, losses, worst, skipped=sums is None)
-        self.history.append(record | cost(self.grid, strategy.aggregation.spent(players.t)))
+        epsilon = strategy.aggregation.spent(players.t)
+        self.history.append(record if epsilon is None else record | {"epsilon": epsilon})
 
     def _step(self, delta_w: Array, delta_mixture: Array) -> None:
         """Both players step, with the sizes given, or with those that need not be."""
@@ -355,7 +355,7 @@ class TrainingRun:
 
     @property
     def _has_noise(self) -> bool:
-        """Whether losses have noise, and cannot tell: the first may be cut off at 0."""
+        """Whether losses have noise, so that their growth says nothing."""
         return self.strategy.aggregation.spent(1) is not None
 
     def _check_result(self, w: Array, timeout: float) -> None:
@@ -404,7 +404,7 @@ class TrainingRun:
         result.mixture = players.adversary.mixture
         result.mixture_average = players.adversary.average
         result.domains = members.domains or ()
-        result.excluded = members.excluded | left_out(self.grid)
+        result.excluded = members.excluded
         result.history = self.history
         result.train_metrics_clientapp = {r["round"]: metrics(r) for r in self.history}
         result.epsilon = self.strategy.aggregation.price(players.t)

@@ -10,8 +10,6 @@ round, each answered by one reply:
     query.first     a seed  →  the first weights of the client's module
     query.moments   →  sums of the columns and of their products, for a run without step sizes
     evaluate        the model's arrays  →  sums of the losses over all rows, or those held out
-    query.key       →  a public key, and
-    query.shares    shares of masks  →  those that the client can read: see `secure_wire`
 
 Flower moves what is not in flwr.app, flwr.serverapp and flwr.clientapp from release to release; all
 imports from elsewhere are here, with a test that says which one is gone.
@@ -65,13 +63,11 @@ __all__ = [
     "failure",
     "give_identity",
     "is_unavailable",
-    "is_unknown",
     "n_bytes",
     "pack",
     "pack_record",
     "record_of",
     "through_the_wire",
-    "unavailable",
     "unpack",
     "with_vector",
 ]
@@ -187,25 +183,11 @@ def is_unavailable(reply: Message) -> bool:
     return reply.has_error() and reply.error.code in nobody
 
 
-def is_unknown(reply: Message) -> bool:
-    """Whether the client's app says that it has no answer to this kind of question, ever.
-
-    Flower has no code for it, only words, which are the same on all its engines.
-    """
-    return reply.has_error() and "function registered with name" in str(reply.error.reason)
-
-
-def failure(error: Exception, message: Message) -> Message:
-    """The reply that Flower's engines send when a client raises."""
-    reason = f"{type(error).__name__}: {error}"
+def failure(reason: str, message: Message) -> Message:
+    """The reply of a client that cannot answer, with Flower's code for an exception."""
     return Message(
         Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=reason), reply_to=message
     )
-
-
-def unavailable(message: Message) -> Message:
-    """The reply in the name of one who has none."""
-    return Message(Error(code=ErrorCode.NODE_UNAVAILABLE, reason="no answer"), reply_to=message)
 
 
 def through_the_wire(message: Message, most: int = MOST_BYTES) -> tuple[Message, int]:

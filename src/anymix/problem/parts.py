@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.problem.about_parts import About, charged
 from anymix.problem.duals import Dual
 from anymix.problem.evaluation import MOST_DENSE
 from anymix.problem.floors import UNIT, absorbed, floor, rounding_of
@@ -35,6 +35,34 @@ Ask = Callable[[Sequence[Question]], Sequence[Sums]]
 __all__ = ["About", "Ask", "Look", "Parts"]
 
 KEPT = 4  # answers that are kept, besides the first
+
+
+@dataclass(frozen=True, eq=False)
+class About:
+    """What the solver must know about the rows before it asks about any w.
+
+    Parameters
+    ----------
+    penalized : ndarray of bool, shape (D,)
+        Which entries of w the regulariser sees.
+    n_scores : int
+        1, or K for K ≥ 3 classes.
+    room : float
+        `Loss.room`, 0 for a loss without curvature.
+    n_rows : int
+        Rows of all parts.
+    reach : ndarray of shape (D,)
+        At least max |x_ij| of the column that each entry of w multiplies.
+    loss_scale : float
+        The unit of gaps, as in LinearDomains.
+    """
+
+    penalized: NDArray[np.bool_]
+    n_scores: int
+    room: float
+    n_rows: int
+    reach: Array
+    loss_scale: float
 
 
 class Parts:
@@ -57,9 +85,6 @@ class Parts:
         The largest D for which curvatures of D(D+1)/2 numbers come with every answer.
     about : About, optional
         What is known of the rows already; None asks the parts, at w = 0.
-    grain : float
-        What each number in an answer may be wrong by, besides rounding in floating point: where
-        answers are added up in fixed point. Certificates are charged with it.
 
     Attributes
     ----------
@@ -107,9 +132,8 @@ class Parts:
         center: Array | None = None,
         dense_up_to: int = 600,
         about: About | None = None,
-        grain: float = 0.0,
     ) -> None:
-        self._ask, self.places, self.sizes, self.grain = ask, tuple(places), sizes, grain
+        self._ask, self.places, self.sizes = ask, tuple(places), sizes
         self.n_parameters, self.dense_up_to, self._n_free = n_parameters, dense_up_to, 0
         self._center = self.reference if center is None else center
         self._first: Look | None = None
@@ -254,11 +278,7 @@ class Parts:
                 total[name][place if name in BY_DOMAIN else ...] += value
             if "error" in total:  # and what adding them up here may lose
                 total["error"] += 2 * UNIT * np.abs(sums.get("slope", 0.0))
-        return charged(total, self.grain, self._n_free) if self.grain else total
-
-    def doubt(self, mixture: Array) -> float:
-        """What the grain may do to an entry of the loss or the gradient of a mixture."""
-        return 2 * self.grain * float(np.sum(mixture / self.sizes))
+        return total
 
 
 class Look:
@@ -358,9 +378,8 @@ class Look:
         """The bound that ℓ' itself proves."""
         parts, loss = self.parts, float(mixture @ self.losses)
         v = scale * self.gradient(mixture)
-        doubt = parts.doubt(mixture)
-        error = parts.rounding * self._slope(mixture) * parts.reach + doubt
-        lost = parts.rounding * loss + doubt + float(error @ np.abs(self.w))
+        error = parts.rounding * self._slope(mixture) * parts.reach
+        lost = parts.rounding * loss + float(error @ np.abs(self.w))
         dual = Dual(scale * loss - float(v @ self.w) - lost, v, error)
         known = scale == 1 and parts.is_smooth and self._knows_curvature(mixture)
         return self._tangent_without_intercepts(dual, mixture) if known else dual
@@ -378,19 +397,15 @@ class Look:
         scale = np.sqrt(np.maximum(np.diag(H), 0.0))
         length = float(np.abs(self.w) @ scale)  # |⟨s, H w⟩| is at most this times that of s
         bend = max(float(self.w @ H @ self.w), 0.0) + parts.rounding * length**2
-        bend += parts.grain * float(np.abs(self.w).sum()) ** 2
         step = np.linalg.lstsq(M, dual.v[free])[0] if free.any() else np.zeros(0)
         size, energy = float(np.abs(step) @ scale[free]), max(float(step @ M @ step), 0.0)
         if float(np.abs(step).sum()) > parts._room:
             return self._balanced(dual, M, bend)
         value = dual.value + float(step @ (H @ self.w)[free]) - 0.7 * energy
         value -= parts.rounding * size * (length + size)
-        far, off = float(np.abs(step).sum()), parts.grain  # what the grain of H does to all this
-        value -= off * far * (float(np.abs(self.w).sum()) + far)
-        energy += off * far**2
         v = dual.v - H[:, free] @ step
-        moved = Dual(value, v, dual.error + 2 * parts.rounding * scale * size + off * far)
-        return self._balanced(moved, 0.7 * (M - off * len(M) * np.eye(len(M))), 4 * (bend + energy))
+        moved = Dual(value, v, dual.error + 2 * parts.rounding * scale * size)
+        return self._balanced(moved, 0.7 * M, 4 * (bend + energy))
 
     def _without_intercepts(self, sums: Sums) -> Dual:
         """The bound of a proof's sums, with v = 0 for the intercepts where that can be had."""
@@ -412,20 +427,19 @@ class Look:
 
     def floor(self, mixture: Array) -> float:
         """As in Evaluation; parts are not asked whether columns depend on each other exactly."""
-        parts, doubt = self.parts, self.parts.doubt(mixture)
+        parts = self.parts
         if parts.n_parameters > MOST_DENSE:
             return 0.0
         H = self.hessian(mixture)
-        least = min(np.diag(H)[np.diag(H) > 0], default=1.0)
         return floor(
             Known(
-                value=float(mixture @ self.losses) - doubt,
+                value=float(mixture @ self.losses),
                 gradient=self.gradient(mixture),
-                error=parts.rounding * self._slope(mixture) * parts.reach + doubt,
+                error=parts.rounding * self._slope(mixture) * parts.reach,
                 hessian=H,
                 reach=parts.reach,
                 length=float(np.abs(self.w) @ parts.reach),
-                rounding=parts.rounding + parts.grain / least,
+                rounding=parts.rounding,
                 room=parts._room,
                 n_scores=parts.n_scores,
                 vanishes=lambda u: False,
