@@ -75,7 +75,7 @@ def measure_of(
     >>> from sklearn.metrics import get_scorer
     >>> answers = Answers(np.array([1, 0, 1, 1]), np.array([1, 1, 1, 0]), None, 2)
     >>> measure_of(get_scorer("f1"), answers, None, len).of(np.arange(4), 0.95)  # q = 2/4
-    Estimate(value=0.6667, low=0.1268, high=0.9649)
+    Estimate(value=0.6667, low=0.1266, high=0.9650)
     """
     name, more = score._score_func.__name__, dict(score._kwargs)
     average = more.pop("average", "binary")
