@@ -20,7 +20,7 @@ Curvature = tuple[Array | None, Array | None]  # F and D of the second derivativ
 
 __all__ = ["newton_response"]
 
-CLOSE = 1e-13  # of the value's size: the gap at which to stop
+CLOSE = 1e-13  # of the size of losses and penalty: the gap at which to stop
 MOST_STEPS = 200
 
 
@@ -57,6 +57,8 @@ def newton_response(
     if not np.isfinite(best):
         found = f"is {-value(lam)} at the centre of the mixtures"
         raise InputError("prior", found, "give one that is positive inside of them")
+    slope = np.abs(gradient(lam)).max()  # whatever the unit: 1 may be far above all losses
+    size = max(float(np.abs(losses).max()), abs(value(lam)), float(slope))
     for _ in range(MOST_STEPS):
         g = losses - gradient(lam)
         factor, diagonal = curvature(lam)
@@ -65,7 +67,7 @@ def newton_response(
         )
         step = mixtures.minimize_quadratic(g + bend, factor, diagonal, lam) - lam
         rise = float(g @ step)
-        if rise <= CLOSE * max(abs(best), 1.0):
+        if rise <= CLOSE * size:
             lam = np.maximum(lam + step, 0.0)  # the last step doubles the digits
             break
         t = 1.0
@@ -77,7 +79,7 @@ def newton_response(
         best = gain(lam)
     g = losses - gradient(lam)
     gap = float(g @ (mixtures.maximize(g) - lam))
-    if not gap <= 1e-6 * max(abs(best), 1.0):
+    if not gap <= 1e-6 * size:
         found = f"has a best response that is {gap:.1e} from the largest value after Newton's steps"
         raise InputError("prior", found, "check its gradient, or make it smoother")
     return lam
