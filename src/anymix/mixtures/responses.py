@@ -57,8 +57,8 @@ def newton_response(
     if not np.isfinite(best):
         found = f"is {-value(lam)} at the centre of the mixtures"
         raise InputError("prior", found, "give one that is positive inside of them")
-    slope = np.abs(gradient(lam)).max()  # whatever the unit: 1 may be far above all losses
-    size = max(float(np.abs(losses).max()), abs(value(lam)), float(slope))
+    slope = float(lam @ np.abs(gradient(lam)))
+    size = max(float(np.abs(losses).max()), abs(value(lam)), slope)  # 1 may be far above it
     for _ in range(MOST_STEPS):
         g = losses - gradient(lam)
         factor, diagonal = curvature(lam)

@@ -323,6 +323,13 @@ class Objective:
         known = self.rounding * (size + slope * float(np.abs(here.w) @ self.reach()))
         return max(tol, min(1e-13 * size + 4 * known, 1e-10 * size))
 
+    def doubt(self, here: Here) -> float:
+        """What rounding may have done to `upper`."""
+        largest, b = float(here.losses.max()), float(np.abs(self.offsets).max())
+        size = largest + b + abs(self.upper(here)) + self.regularizer(here.w)
+        scores = float(np.abs(here.w) @ self.reach())
+        return 4 * self.rounding * (size + math.sqrt(2 * max(largest, 0.0)) * scores)
+
     def upper(self, here: Here) -> float:
         """max_λ Φ(w, λ)."""
         return self.worst_value(here.losses) + self.regularizer(here.w)

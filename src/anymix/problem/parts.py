@@ -415,15 +415,16 @@ class Look:
         parts, doubt = self.parts, self.parts.doubt(mixture)
         if parts.n_parameters > MOST_DENSE:
             return 0.0
-        H = self.hessian(mixture)
+        H, gradient = self.hessian(mixture), self.gradient(mixture)
         least = min(np.diag(H)[np.diag(H) > 0], default=1.0)
+        is_absent = (np.diag(H) == 0) & (gradient == 0)  # from all rows that the mixture weighs
         return floor(
             Known(
                 value=float(mixture @ self.losses) - doubt,
-                gradient=self.gradient(mixture),
+                gradient=gradient,
                 error=parts.rounding * self._slope(mixture) * parts.reach + doubt,
                 hessian=H,
-                reach=parts.reach,
+                reach=np.where(is_absent, 0.0, parts.reach),
                 length=float(np.abs(self.w) @ parts.reach),
                 rounding=parts.rounding + parts.grain / least,
                 room=parts._room,
