@@ -95,12 +95,13 @@ class Phi:
         losses: Long = self.shares @ self.derivatives(w)[0]
         return losses
 
-    def doubt(self, w: Array) -> float:
-        """What double precision may do to a loss at w: slope times what a score may lose."""
+    def doubt(self, w: Array, unit: float = 2.0**-53) -> float:
+        """What rounding may do to a loss at w: slope times what a score may lose."""
         size = np.abs(self.rows) @ np.abs(long(w)).reshape(self.n_scores, -1).T
         value, slope, _ = self.derivatives(w)
         lost = self.shares @ ((np.abs(slope) * size).sum(axis=1) + value)
-        return 64 * 2.0**-53 * float(lost.max())
+        lowest = 1.0 if self.loss.takes_classes else 0.0  # log(1 + small) of three classes
+        return 64 * unit * (float(lost.max()) + lowest / 16)
 
     def pull(self, w: Array) -> Long:
         """w − a where it is penalised, (K, d)."""

@@ -101,14 +101,14 @@ def random_problem(seed: int) -> Problem:
         terms["offsets"],
         **seen,
     )
-    parts = None
-    if loss.is_smooth and n >= 2 * p and rng.random() < 0.15 and isinstance(domains, np.ndarray):
-        cut = np.arange(n) % 2 == 0
-        halves = [
-            ax.LinearDomains(X[i], y[i], domains[i], **{**options, "sample_weight": weight[i]})
-            for i in (cut, ~cut)
-        ]
-        parts = Parts.of(halves) if S.shape[1] == p and domains.ndim == 1 else None
+    parts, is_dealt = None, domains.ndim == 1 and n >= 2 * p
+    if loss.is_smooth and is_dealt and rng.random() < 0.15:
+        parts = Parts.of(
+            [
+                ax.LinearDomains(X[i], y[i], domains[i], **options | {"sample_weight": weight[i]})
+                for i in (np.arange(n) % 2 == 0, np.arange(n) % 2 == 1)
+            ]
+        )
     radius = float(10.0 ** rng.uniform(-2, 3)) if rng.random() < 0.3 else None
     return Problem(problem, mixtures, phi, terms | penalty, radius, parts)
 
@@ -217,27 +217,28 @@ def check(seed: int) -> Iterator[str]:
         lowers.append(("certify", known.lower, lam))
         yield from wrong_upper(case, w, known.upper, "certify")
         if case.w_radius is not None:
-            inside = w * min(1.0, case.w_radius / max(float(np.linalg.norm(w)), 1e-300))
-            known = ax.certify(
-                problem, Λ, inside, mixtures[0], w_radius=case.w_radius, **case.terms
-            )
-            yield from wrong_upper(case, inside, known.upper, "in a ball")
-            best = min(
-                phi.value(
-                    v * case.w_radius / max(float(np.linalg.norm(v)), case.w_radius), mixtures[0]
-                )
-                for v in (*places, inside)
-            )
+            ball = case.terms | {"w_radius": case.w_radius}
+            known = ax.certify(problem, Λ, shortened(w, case.w_radius), mixtures[0], **ball)
+            yield from wrong_upper(case, shortened(w, case.w_radius), known.upper, "in a ball")
+            inside = [shortened(v, case.w_radius) for v in places]
+            best = min(value_at(phi, v, mixtures[0]) for v in inside)
             yield from too_high(case, "in a ball", known.lower, best)
+    starts = [w for w in places if np.abs(w).max() < 1e6]
+    places += [w + 10.0 ** rng.uniform(-9, -2) * np.abs(w) * rng.normal(size=D) for w in places]
+    for lam in mixtures:
+        places += [phi.least(lam, w) for w in starts]
     for name, lower, lam in lowers:
-        if lower == -np.inf:
-            continue
-        near = [w + 10.0 ** rng.uniform(-9, -2) * np.abs(w) * rng.normal(size=D) for w in places]
-        best = min(phi.value(w, lam) for w in [*places, *near])
-        yield from too_high(case, name, lower, best)
-        starts = [w for w in places if np.abs(w).max() < 1e6]
-        best = min(phi.value(phi.least(lam, w), lam) for w in starts) if starts else np.inf
-        yield from too_high(case, name + ", Newton", lower, best)
+        if lower > -np.inf:
+            yield from too_high(case, name, lower, min(value_at(phi, w, lam) for w in places))
+
+
+def shortened(w: Array, radius: float) -> Array:
+    return w * min(1.0, radius / max(float(np.linalg.norm(w)), 1e-300))
+
+
+def value_at(phi: Phi, w: Array, lam: Array) -> float:
+    """At least Φ(w, λ): columns that nearly cancel may ask for more digits than there are."""
+    return phi.value(w, lam) + phi.doubt(w, 2.0**-64)
 
 
 def too_high(case: Problem, name: str, lower: float, value: float) -> Iterator[str]:
@@ -288,7 +289,8 @@ def search(seeds: range) -> list[str]:
             try:
                 wrong += [f"{seed}: {message}" for message in check(seed)]
             except ValueError as error:
-                wrong.append(f"{seed}: {type(error).__name__} {error}")
+                if getattr(error, "argument", "") != "prior":  # no best response: that is said
+                    wrong.append(f"{seed}: {type(error).__name__} {error}")
     return wrong
 
 

@@ -68,7 +68,8 @@ def newton_response(
         step = mixtures.minimize_quadratic(g + bend, factor, diagonal, lam) - lam
         rise = float(g @ step)
         if rise <= CLOSE * size:
-            lam = np.maximum(lam + step, 0.0)  # the last step doubles the digits
+            last = np.maximum(lam + step, 0.0)  # the last step doubles the digits
+            lam = last if np.isfinite(gain(last)) else lam  # but for one that ends at λ_k = 0
             break
         t = 1.0
         while not gain(lam + t * step) >= best + 1e-4 * t * rise and t > 1e-14:

@@ -88,8 +88,11 @@ def without_rounding(mixtures: MixtureSet, mixture: Array) -> Array | None:
 
     Where nothing penalises w, a domain that weighs next to nothing asks for a w of its own.
     """
-    cut = mixtures.project(np.where(mixture > AT_ROUNDING, mixture, 0.0))
-    return cut if np.count_nonzero(cut) < np.count_nonzero(mixture) else None
+    cut = np.where(mixture > AT_ROUNDING, mixture, 0.0)
+    if np.count_nonzero(cut) in (0, np.count_nonzero(mixture)):
+        return None
+    cut /= cut.sum()  # not projected, which would make entries of rounding again
+    return cut if mixtures.contains(cut, tol=1e-15) else None
 
 
 def newton_step(objective: Objective, here: Here, mixture: Array) -> Array:
