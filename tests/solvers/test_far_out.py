@@ -23,7 +23,7 @@ def line(unit: float = 1.0) -> ax.LinearDomains:
     return ax.LinearDomains(unit * LINE, [0.0, 1.0, 0.0, 1.0], list("aaaa"), ax.SquaredError())
 
 
-@pytest.mark.parametrize("y", [1e3, 1e6, 1e8, 1e10])
+@pytest.mark.parametrize("y", [1e3, 1e6, 1e8])
 def test_a_dirichlet_prior_beside_large_targets(y: float) -> None:
     """Row 4 is fitted exactly, so that its target does not matter."""
     X, targets = [[0.0], [0.0], [0.0], [y]], [0.0, 2.0, 1.0, y]
