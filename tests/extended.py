@@ -31,6 +31,7 @@ from anymix.mixtures import (
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, Loss
 
 Long = NDArray[np.longdouble]
+Scalar = Any  # a longdouble
 Array = NDArray[np.float64]
 
 
@@ -108,13 +109,13 @@ class Phi:
         u: Long = (long(w) - long(self.anchor)).reshape(self.n_scores, -1)
         return u[:, : self.X.shape[1]]
 
-    def regularizer(self, w: Array) -> np.longdouble:
+    def regularizer(self, w: Array) -> Scalar:
         square = np.sum(self.pull(w) ** 2)
-        return long(self.gamma) * (square / 2 if self.norm == "squared" else np.sqrt(square))[()]
+        return self.gamma * (square / 2 if self.norm == "squared" else np.sqrt(square))
 
     # -- in λ ----------------------------------------------------------------------------------
 
-    def penalty(self, lam: Long) -> tuple[np.longdouble, Long]:
+    def penalty(self, lam: Long) -> tuple[Scalar, Long]:
         """f and its gradient."""
         m, zero = self.reference, np.zeros_like(lam)
         if self.normal is not None:
@@ -128,7 +129,7 @@ class Phi:
         with np.errstate(divide="ignore"):
             value = constant - np.sum(a[used] * np.log(lam[used]))
             slope = np.divide(-a, lam, out=zero, where=used)
-        return self.unit * value, self.unit * slope
+        return self.unit * value, long(self.unit) * slope
 
     def value(self, w: Array, lam: Array) -> float:
         """Φ(w, λ)."""
@@ -143,7 +144,7 @@ class Phi:
         g = u - slope
         g -= g.max()
         low = lam_ @ u - value + self.regularizer(w)
-        return float(low), float(low + max(support(mixtures, g) - lam_ @ g, 0))
+        return float(low), float(low + np.maximum(support(mixtures, g) - lam_ @ g, 0))
 
     def least(self, lam: Array, start: Array) -> Array:
         """About the best w for λ, by Newton's method: slopes in extended precision."""
@@ -187,7 +188,7 @@ class Phi:
         H += np.diag(self.gamma * long(seen).ravel() / size)
 
 
-def support(mixtures: MixtureSet, g: Long) -> np.longdouble:
+def support(mixtures: MixtureSet, g: Long) -> Scalar:
     """max over Λ of ⟨λ, g⟩."""
     if isinstance(mixtures, Simplex | Vertices):
         return g.max()
@@ -213,7 +214,7 @@ def support(mixtures: MixtureSet, g: Long) -> np.longdouble:
     return _ball(long(mixtures.sizes) / np.sum(long(mixtures.sizes)), long(mixtures.r), g)
 
 
-def _greedy(lower: Long, upper: Long, g: Long) -> np.longdouble:
+def _greedy(lower: Long, upper: Long, g: Long) -> Scalar:
     value, left = lower @ g, 1 - lower.sum()
     for k in np.argsort(-g):
         more = min(left, upper[k] - lower[k])
@@ -221,7 +222,7 @@ def _greedy(lower: Long, upper: Long, g: Long) -> np.longdouble:
     return value
 
 
-def _ball(m: Long, r: Long, g: Long) -> np.longdouble:
+def _ball(m: Long, r: Long, g: Long) -> Scalar:
     """max of ⟨λ, g⟩ over λ ≥ 0, Σλ = 1, Σλ²/m ≤ r: the best of all supports' candidates."""
     best = m @ g
     for n in range(1, len(m) + 1):

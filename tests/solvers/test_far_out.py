@@ -115,9 +115,14 @@ def test_many_columns_far_out(seed: int) -> None:
 
 def test_another_look_only_where_it_was_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step costs one pass over the rows, unless scores fell so far that rounding shows."""
-    problem, calls = line(), []
-    scores = type(problem).scores
-    monkeypatch.setattr(type(problem), "scores", lambda p, w: calls.append(w) or scores(p, w))
+    problem, calls = line(), list[Array]()
+    scores = ax.LinearDomains.scores
+
+    def counted(self: ax.LinearDomains, w: Array) -> Array:
+        calls.append(w)
+        return scores(self, w)
+
+    monkeypatch.setattr(ax.LinearDomains, "scores", counted)
     near = problem.at([1.0, 1.0])
     for n in range(1, 101):
         near = near.moved(np.array([0.01, 0.0]), 1.0)

@@ -32,6 +32,7 @@ from anymix.mixtures import (
     cvar,
 )
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
+from anymix.problem.objective import Objective, Oracle
 from anymix.problem.parts import Parts
 
 Array = NDArray[np.float64]
@@ -81,7 +82,7 @@ def random_problem(seed: int) -> Problem:
     anchor = np.zeros(D)
     if rng.random() < 0.4:
         anchor = 10.0 ** rng.choice([0, 0, 3, 10, 14]) * rng.normal(size=D)
-    terms = {
+    terms: dict[str, Any] = {
         "gamma": float(rng.choice(GAMMAS)),
         "norm": str(rng.choice(["squared", "plain"])),
         "offsets": unit**2 * rng.normal(size=p) if rng.random() < 0.2 else np.zeros(p),
@@ -139,7 +140,7 @@ def random_rows(
     return X, y, unit
 
 
-def random_domains(rng: np.random.Generator, n: int, p: int) -> tuple[Array, Array]:
+def random_domains(rng: np.random.Generator, n: int, p: int) -> tuple[NDArray[Any], Array]:
     """Labels or memberships, and the memberships as (n, p)."""
     labels = np.append(np.arange(p), rng.integers(0, p, n - p))
     if p == 1 or rng.random() < 0.7:
@@ -204,7 +205,8 @@ def check(seed: int) -> Iterator[str]:
     lowers: list[tuple[str, float, Array]] = []
     places = [phi.anchor, np.zeros(D), 10.0 ** rng.uniform(-3, 14) * rng.normal(size=D)]
     if problem.is_smooth:
-        for source in filter(None, (problem, case.parts)):
+        sources: list[Oracle] = [problem] if case.parts is None else [problem, case.parts]
+        for source in sources:
             tol = float(rng.choice([1e-6, 1e-9]))
             found = ax.solve(source, Λ, tol=tol, max_iter=100, **case.terms)
             yield from wrong_values(case, found)
@@ -251,15 +253,8 @@ def too_high(case: Problem, name: str, lower: float, value: float) -> Iterator[s
 def wrong_upper(case: Problem, w: Array, upper: float, name: str) -> Iterator[str]:
     """Where it is not the exact maximum over Λ at w, up to rounding."""
     terms, phi = case.terms, case.phi
-    objective = ax.solvers.certificates.Objective.of(
-        case.problem,
-        case.mixtures,
-        *(terms.get(key, 0.0) for key in ("gamma", "mu")),
-        terms["norm"],
-        terms["offsets"],
-        terms.get("prior"),
-        terms["anchor"],
-    )
+    named = {"mu": 0.0, "prior": None} | terms
+    objective = Objective.of(case.problem, case.mixtures, **named)
     best = objective.best_response(phi.losses(w).astype(float))
     low, high = phi.between(w, case.mixtures, best)
     size = float(phi.losses(w).max()) + float(np.abs(terms["offsets"]).max()) + abs(low)
