@@ -262,7 +262,7 @@ def wrong_upper(case: Problem, w: Array, upper: float, name: str) -> Iterator[st
     allowed = phi.doubt(w) + 1e-12 * size
     if not low - allowed <= upper <= high + allowed:
         yield f"{name}: upper {upper!r} is not in [{low!r}, {high!r}], allowed {allowed:.1e}"
-    if high - low > allowed + 1e-7 * size:  # to first order
+    if high - low > allowed + 1e-6 * size:  # to first order
         yield f"{name}: the best mixture is {high - low:.1e} from the best of {low:.3e}"
 
 
