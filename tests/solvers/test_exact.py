@@ -491,7 +491,7 @@ def test_a_start_is_looked_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(LinearDomains, "at", look)
     solve(problem, start=0.1 * np.ones(problem.n_parameters))
-    assert len(seen) == 2  # that start, and zero
+    assert len(seen) == 3  # that start, zero, and the end
 
 
 class Telephone:

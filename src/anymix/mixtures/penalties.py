@@ -225,15 +225,22 @@ class DirichletPrior(Penalty):
         if np.any(self.alpha < 1):
             raise InputError("alpha", f"has the entry {self.alpha.min()}", "give numbers ≥ 1")
         self.alpha.setflags(write=False)
+        self.factor = 1.0
         self._constant = float(np.sum(gammaln(self.alpha)) - gammaln(self.alpha.sum()))
 
     def __repr__(self) -> str:
-        return f"DirichletPrior(alpha={self.alpha.tolist()})"
+        times = "" if self.factor == 1 else f".times({self.factor})"
+        return f"DirichletPrior(alpha={self.alpha.tolist()}){times}"
+
+    @property
+    def exponent(self) -> Array:
+        """factor · (α − 1), what log λ is multiplied by, (p,): 1 + it would lose its digits."""
+        return self.factor * (self.alpha - 1)
 
     def value(self, mixture: ArrayLike) -> float:
         """−log p(λ); inf where λ_k = 0 for some α_k > 1."""
         lam = vector("mixture", mixture, self.alpha.size)
-        return float(self._constant - np.sum(xlogy(self.alpha - 1, lam)))
+        return float(self.factor * self._constant - np.sum(xlogy(self.exponent, lam)))
 
     def gradient(self, mixture: ArrayLike) -> Array:
         """−(α−1)/λ, (p,); 0 where α = 1."""
@@ -245,7 +252,7 @@ class DirichletPrior(Penalty):
 
     def _over(self, divisor: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.alpha > 1, (self.alpha - 1) / divisor, 0.0)
+            return np.where(self.alpha > 1, self.exponent / divisor, 0.0)
 
     def best_response(self, mixtures: MixtureSet, losses: ArrayLike) -> Array:
         """argmax_{λ ∈ conv Λ} ⟨λ, L⟩ + log p(λ).
@@ -258,12 +265,12 @@ class DirichletPrior(Penalty):
         if bounds is None:
             bend = lambda lam: (None, self.hessian(lam))  # noqa: E731
             return newton_response(mixtures, L, self.value, self.gradient, bend)
-        return water_fill(self.alpha - 1, L, *bounds)
+        return water_fill(self.exponent, L, *bounds)
 
     def times(self, factor: float) -> DirichletPrior:
-        """−factor · log p(λ): 1 + factor · (α − 1) for α, and the same multiple of the constant."""
-        multiple = DirichletPrior(1 + factor * (self.alpha - 1))
-        multiple._constant = factor * self._constant
+        """−factor · log p(λ): the same α, and the factor beside it."""
+        multiple = DirichletPrior(self.alpha)
+        multiple.factor = factor * self.factor
         return multiple
 
 

@@ -20,7 +20,9 @@ Curvature = tuple[Array | None, Array | None]  # F and D of the second derivativ
 
 __all__ = ["newton_response"]
 
-CLOSE = 1e-13  # of the value's size: the gap at which to stop
+CLOSE = 1e-13  # of the size of losses and penalty: the gap at which to stop
+ENOUGH = 1e-6  # and that which is refused
+EPS = 1e-16  # of the size: what rounding does to the value
 MOST_STEPS = 200
 
 
@@ -53,10 +55,16 @@ def newton_response(
     def gain(at: Array) -> float:
         return float(at @ losses) - value(at)
 
+    def gap(at: Array) -> float:
+        g = losses - gradient(at)
+        return float(g @ (mixtures.maximize(g) - at))
+
     best = gain(lam)
     if not np.isfinite(best):
         found = f"is {-value(lam)} at the centre of the mixtures"
         raise InputError("prior", found, "give one that is positive inside of them")
+    slope = float(lam @ np.abs(gradient(lam)))
+    size = max(float(np.abs(losses).max()), abs(value(lam)), slope)  # 1 may be far above it
     for _ in range(MOST_STEPS):
         g = losses - gradient(lam)
         factor, diagonal = curvature(lam)
@@ -65,19 +73,18 @@ def newton_response(
         )
         step = mixtures.minimize_quadratic(g + bend, factor, diagonal, lam) - lam
         rise = float(g @ step)
-        if rise <= CLOSE * max(abs(best), 1.0):
-            lam = np.maximum(lam + step, 0.0)  # the last step doubles the digits
-            break
+        if rise <= CLOSE * size:
+            last = np.maximum(lam + step, 0.0)  # the last step doubles the digits
+            if np.isfinite(gain(last)) and gap(last) <= ENOUGH * size:
+                return last
         t = 1.0
-        while not gain(lam + t * step) >= best + 1e-4 * t * rise and t > 1e-14:
+        while not gain(lam + t * step) >= best + 1e-4 * t * rise - EPS * size and t > 1e-14:
             t /= 2
         if t <= 1e-14:
             break
         lam = np.maximum(lam + t * step, 0.0)
         best = gain(lam)
-    g = losses - gradient(lam)
-    gap = float(g @ (mixtures.maximize(g) - lam))
-    if not gap <= 1e-6 * max(abs(best), 1.0):
-        found = f"has a best response that is {gap:.1e} from the largest value after Newton's steps"
-        raise InputError("prior", found, "check its gradient, or make it smoother")
+    if not gap(lam) <= ENOUGH * size:
+        found = f"has a best response that is {gap(lam):.1e} from the largest value after Newton's"
+        raise InputError("prior", found + " steps", "check its gradient, or make it smoother")
     return lam

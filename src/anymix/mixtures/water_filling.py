@@ -22,7 +22,7 @@ def water_fill(a: Array, L: Array, lower: Array, upper: Array) -> Array:
         return lower.copy()
     if np.any((a > 0) & (upper == 0)):
         k = int(np.argmax((a > 0) & (upper == 0)))
-        found = f"is {a[k] + 1} at index {k}, where the mixtures have λ = 0, of density 0"
+        found = f"is above 1 at index {k}, where the mixtures have λ = 0, of density 0"
         raise InputError("alpha", found, "set alpha to 1 there or allow more than 0")
     if lower.sum() >= 1:
         return lower.copy()

@@ -32,14 +32,16 @@ __all__ = ["MOST_DENSE", "Evaluation"]
 
 MOST_DENSE = 3000  # parameters: beyond it no dense Hessian is formed
 FEW = 16384  # scores of which ℓ'' is kept: it costs nothing beside ℓ', but more room
+LOST = 2**10  # scores times rounding, at which they are taken anew
 NEGLIGIBLE = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)  # losses of rows that a proof may leave out
 
 
 class Evaluation:
     """The losses of the rows at one w, and on demand their derivatives there."""
 
-    def __init__(self, table: WeightedRows, w: Array, scores: Array) -> None:
+    def __init__(self, table: WeightedRows, w: Array, scores: Array, lost: float = 0.0) -> None:
         self.table, self.w, self.scores = table, w, scores
+        self._lost = lost  # Σ max |z| of the points on the way here: their rounding is still in z
         self._step: tuple[Array, Array] | None = None
 
     @property
@@ -70,10 +72,19 @@ class Evaluation:
     def moved(self, step: Array, t: float = 1.0, mixture: Array | None = None) -> Evaluation:
         """At w + t·step: one pass over X for all t of the same step.
 
+        Where earlier scores were so large that their rounding shows in these, it is another pass.
         `mixture` is the one whose curvature will be asked for there, which only helps clients.
         """
-        scores = self.scores + _scaled(self._along(step), t)
-        return Evaluation(self.table, self.w + t * step, scores)
+        w, scores = self.w + t * step, self.scores + _scaled(self._along(step), t)
+        there = Evaluation(self.table, w, scores, self._lost + self._largest)
+        if there._lost <= LOST * there._largest:
+            return there
+        return Evaluation(self.table, w, self.table.scores(w))
+
+    @cached_property
+    def _largest(self) -> float:
+        """max |z|."""
+        return float(max(self.scores.max(initial=0.0), -self.scores.min(initial=0.0)))
 
     def _along(self, step: Array) -> Array:
         """The change of the scores along a step, kept for the last one asked for."""

@@ -323,6 +323,13 @@ class Objective:
         known = self.rounding * (size + slope * float(np.abs(here.w) @ self.reach()))
         return max(tol, min(1e-13 * size + 4 * known, 1e-10 * size))
 
+    def doubt(self, here: Here) -> float:
+        """What rounding may have done to `upper`."""
+        lam, largest = self.best_response(here.losses), float(here.losses.max())
+        size = largest + self._size_of_nothing(lam) + self.regularizer(here.w)
+        scores = float(np.abs(here.w) @ self.reach())
+        return 4 * self.rounding * (size + math.sqrt(2 * max(largest, 0.0)) * scores)
+
     def upper(self, here: Here) -> float:
         """max_λ Φ(w, λ)."""
         return self.worst_value(here.losses) + self.regularizer(here.w)
@@ -355,8 +362,13 @@ class Objective:
     def _value_of_nothing(self, mixture: Array) -> float:
         """What λ gains where all losses are 0, less what rounding may have added."""
         value = self.mixture_value(np.zeros(len(mixture)), mixture)
-        size = float(mixture @ np.abs(self.offsets)) + abs(value)
-        return value - 8 * EPS * size
+        return value - 8 * EPS * self._size_of_nothing(mixture)
+
+    def _size_of_nothing(self, mixture: Array) -> float:
+        """The size of its terms, and what λ's own rounding does to the penalty."""
+        some = np.flatnonzero(mixture)
+        slope = float(mixture[some] @ np.abs(self.penalty.gradient(mixture)[some]))
+        return float(mixture @ np.abs(self.offsets)) + abs(self.penalty.value(mixture)) + slope
 
     def _penalized_lower(
         self, here: Here, mixture: Array, step: Array | None, spare: float

@@ -430,14 +430,15 @@ class Look:
         parts = self.parts
         if parts.n_parameters > MOST_DENSE:
             return 0.0
-        H = self.hessian(mixture)
+        H, gradient = self.hessian(mixture), self.gradient(mixture)
+        is_absent = (np.diag(H) == 0) & (gradient == 0)  # from all rows that the mixture weighs
         return floor(
             Known(
                 value=float(mixture @ self.losses),
-                gradient=self.gradient(mixture),
+                gradient=gradient,
                 error=parts.rounding * self._slope(mixture) * parts.reach,
                 hessian=H,
-                reach=parts.reach,
+                reach=np.where(is_absent, 0.0, parts.reach),
                 length=float(np.abs(self.w) @ parts.reach),
                 rounding=parts.rounding,
                 room=parts._room,

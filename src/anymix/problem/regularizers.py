@@ -293,7 +293,8 @@ class PlainNorm(Regularizer):
         return 0.0 if length <= self.gamma else math.inf
 
     def _length(self, u: Array) -> float:
-        return max(math.hypot(float(np.linalg.norm(u)), self.smoothing), 1e-300)
+        length = math.hypot(float(np.linalg.norm(u)), self.smoothing)
+        return max(length, 1e-150)  # γ over it is finite
 
 
 KINDS: dict[str, type[SquaredNorm] | type[PlainNorm]] = {

@@ -24,7 +24,9 @@ from anymix.problem.objective import Here, Objective, Oracle
 
 Array = NDArray[np.float64]
 
-__all__ = ["Certificate", "Objective", "bracket", "certify"]
+__all__ = ["Certificate", "Objective", "bracket", "certificate_at", "certify"]
+
+AT_ROUNDING = 1e-12  # entries of λ up to it may as well be 0
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,30 @@ class Certificate:
 
 
 def sharper_lower(
-    objective: Objective, here: Here, mixture: Array, w_radius: float | None = None
+    problem: Oracle,
+    objective: Objective,
+    here: Here,
+    mixture: Array,
+    w_radius: float | None = None,
 ) -> float:
     """The lower value after a Newton step for this mixture: from its dual, or from its end."""
     step = newton_step(objective, here, mixture)
     if objective.gamma > 0:
         return objective.lower(here, mixture, step, w_radius)
-    return objective.lower(here.moved(step, 1.0, mixture), mixture, None, w_radius)
+    there = problem.at(here.w + step, mixture)  # not moved: the proof is of the scores of this w
+    return objective.lower(there, mixture, None, w_radius)
+
+
+def without_rounding(mixtures: MixtureSet, mixture: Array) -> Array | None:
+    """λ with 0 for entries at rounding; None if Λ has no such λ.
+
+    Where nothing penalises w, a domain that weighs next to nothing asks for a w of its own.
+    """
+    cut = np.where(mixture > AT_ROUNDING, mixture, 0.0)
+    if np.count_nonzero(cut) in (0, np.count_nonzero(mixture)):
+        return None
+    cut /= cut.sum()  # not projected, which would make entries of rounding again
+    return cut if mixtures.contains(cut, tol=1e-15) else None
 
 
 def newton_step(objective: Objective, here: Here, mixture: Array) -> Array:
@@ -119,6 +138,12 @@ def damped_cholesky(hessian: Array) -> tuple[Array, bool]:
 def bracket(upper: float, lower: float, slack: float) -> Certificate:
     """The certificate; values that cross by less than rounding may explain, `slack`, are equal."""
     return Certificate(float(upper), float(upper if 0 < lower - upper <= slack else lower))
+
+
+def certificate_at(objective: Objective, here: Here, lower: float) -> Certificate:
+    """What the w looked at reaches, and a lower value."""
+    upper = objective.upper(here)
+    return bracket(upper, lower, objective.doubt(here) if lower > upper else 0.0)
 
 
 def certify(
@@ -184,26 +209,33 @@ def certify(
         raise InputError("mixture", f"is not in {objective.mixtures!r}", "project it first")
     lam = objective.mixtures.project(lam)  # the proof is for a member, not for one up to rounding
     here = problem.at(w)
-    inside = problem.conditioned() if w_radius is None else None
+    if w_radius is not None:
+        _check_radius(w_radius, here.w)
+    inside = problem.conditioned()
     if inside is None:
-        return _certificate(problem, objective, here, lam, w_radius)
-    here, unit = inside.problem.at(inside.inward(here.w)), inside.scale * inside.scale
-    found = _certificate(inside.problem, objective.inside(inside), here, lam, None)
+        return certificate_at(objective, here, _lower(problem, objective, here, lam, w_radius))
+    unit, lower = inside.scale * inside.scale, -np.inf
+    if w_radius is not None:  # the ball is one of these w, not of the inner ones
+        lower = _lower(problem, objective, here, lam, w_radius) / unit
+    inner, here = objective.inside(inside), inside.problem.at(inside.inward(here.w))
+    lower = max(lower, _lower(inside.problem, inner, here, lam, None))
+    found = certificate_at(inner, here, lower)
     return Certificate(found.upper * unit, found.lower * unit)
 
 
-def _certificate(
+def _lower(
     problem: Oracle, objective: Objective, here: Here, mixture: Array, w_radius: float | None
-) -> Certificate:
-    if w_radius is not None:
-        _check_radius(w_radius, here.w)
+) -> float:
+    """The best of the lower values that can be had near w."""
     lower = objective.lower(here, mixture, None, w_radius)
     if problem.is_smooth and problem.n_parameters <= problem.hessian_up_to:
-        lower = max(lower, sharper_lower(objective, here, mixture, w_radius))
+        lower = max(lower, sharper_lower(problem, objective, here, mixture, w_radius))
+        cut = without_rounding(objective.mixtures, mixture) if objective.gamma == 0 else None
+        if cut is not None:
+            lower = max(lower, sharper_lower(problem, objective, here, cut, w_radius))
     elif problem.is_smooth and objective.gamma > 0:  # far away, no step says nothing of intercepts
         lower = max(lower, objective.lower(here, mixture, np.zeros(len(here.w)), w_radius))
-    upper = objective.upper(here)
-    return bracket(upper, lower, objective.resolution(here, upper))
+    return lower
 
 
 def _check_radius(w_radius: float, w: Array) -> None:

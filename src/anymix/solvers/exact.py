@@ -19,7 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.errors import InputError
 from anymix.mixtures import MixtureSet, Penalty
 from anymix.problem.objective import Conditioned, Here, Objective, Oracle
-from anymix.solvers.certificates import Certificate, bracket, sharper_lower
+from anymix.solvers.certificates import (
+    Certificate,
+    certificate_at,
+    sharper_lower,
+    without_rounding,
+)
 from anymix.solvers.curvature import centred
 from anymix.solvers.sqp import Iterate, Waypoint, iterates
 from anymix.solvers.trails import Trail
@@ -189,7 +194,8 @@ def solve_objective(
     inside = problem.conditioned()
     with _progress(verbose) as watch:
         if inside is None:
-            solution = _solve(problem, objective, tol, start, max_iter, watch, trail)
+            found = _solve(problem, objective, tol, start, max_iter, watch, trail)
+            solution = _said(problem, objective, found.w, found, tol)
         else:
             solution = _solve_inside(inside, objective, tol, start, max_iter, watch, trail)
     if not solution.converged:
@@ -220,13 +226,31 @@ def _solve(
     max_iter: int,
     watch: Callable[[Record], None],
     trail: Trail | None = None,
-) -> Solution:
+) -> _Found:
     least = max(tol, 1e-12 * problem.loss_scale)  # nothing finer can be seen
     objective = objective.smoothed(0.01 * least)
     trail = Trail() if trail is None else trail
     begin = starting_point(problem, objective, start, trail)
     path = trail.followed(iterates(problem, objective, *begin, steps=trail.steps))
-    return _certified(problem, objective, path, tol, max_iter, watch)
+    return _followed(problem, objective, path, tol, max_iter, watch)
+
+
+def _said(problem: Oracle, objective: Objective, w: Array, found: _Found, tol: float) -> Solution:
+    """All that is said of w, after a look at it that knows no other: steps leave their rounding."""
+    here = problem.at(w)
+    certificate = certificate_at(objective, here, found.lower)
+    upper, gap = certificate.upper, certificate.gap
+    found.history[-1] |= {"upper": upper, "lower": certificate.lower, "gap": gap}
+    return Solution(
+        w=w,
+        mixture=found.mixture,
+        domain_losses=here.losses,
+        objective=upper,
+        certificate=certificate,
+        n_iter=len(found.history),
+        history=found.history,
+        converged=gap <= objective.resolution(here, upper, tol),
+    )
 
 
 def _solve_inside(
@@ -246,20 +270,15 @@ def _solve_inside(
         start = inside.inward(np.asarray(start, dtype=np.float64))
     found = _solve(inside.problem, inner, tol / unit, start, max_iter, watch, trail)
     w = inside.outward(found.w)
-    here = inside.problem.at(inside.inward(w))
-    upper, lower = inner.upper(here), found.certificate.lower
-    small = inner.resolution(here, upper, tol / unit)
-    found_inside = bracket(upper, lower, small)
-    certificate = Certificate(found_inside.upper * unit, found_inside.lower * unit)
+    said = _said(inside.problem, inner, inside.inward(w), found, tol / unit)
     scaled = ("upper", "lower", "gap")
     return replace(
-        found,
+        said,
         w=w,
-        domain_losses=here.losses * unit,
-        objective=certificate.upper,
-        certificate=certificate,
-        history=[{k: v * unit if k in scaled else v for k, v in r.items()} for r in found.history],
-        converged=found_inside.gap <= small,
+        domain_losses=said.domain_losses * unit,
+        objective=said.objective * unit,
+        certificate=Certificate(said.certificate.upper * unit, said.certificate.lower * unit),
+        history=[{k: v * unit if k in scaled else v for k, v in r.items()} for r in said.history],
     )
 
 
@@ -305,14 +324,24 @@ def with_mean_of(origin: Array, w: Array, n_scores: int) -> Array:
     return w if n_scores == 1 else centred(n_scores, w - origin) + origin
 
 
-def _certified(
+@dataclass(frozen=True)
+class _Found:
+    """Where the iterates have led, the best lower value and the λ that proves it."""
+
+    w: Array
+    mixture: Array
+    lower: float
+    history: list[Record]
+
+
+def _followed(
     problem: Oracle,
     objective: Objective,
     path: Iterator[Iterate],
     tol: float,
     max_iter: int,
     watch: Callable[[Record], None],
-) -> Solution:
+) -> _Found:
     """Follow the iterates until the gap is at most tol, or to their end."""
     lower, proof = -np.inf, np.empty(0)  # the best lower value and the λ that proves it
     history: list[Record] = []
@@ -322,28 +351,28 @@ def _certified(
         small = objective.resolution(there, upper, tol)  # no gap is smaller than rounding
         close = abs(at.upper - at.model) <= 3 * small and at.expected <= 0.25 * tried
         if close or there is at.here or (n_iter == max_iter and not proof.size):
-            bound, tried = _lower(problem, objective, at, small), at.expected
+            (bound, mixture), tried = _lower(problem, objective, at, small), at.expected
             if bound > lower or not proof.size:
-                lower, proof = bound, at.mixture
+                lower, proof = bound, mixture
         history.append(_record(n_iter, at, lower))
         watch(history[-1])
         if upper - lower <= small or n_iter == max_iter:
             break
         del at  # the rows' numbers at `here` make room for the next step's
-    certificate = bracket(upper, lower, small)
-    return Solution(
-        w=there.w,
-        mixture=proof,
-        domain_losses=there.losses,
-        objective=upper,
-        certificate=certificate,
-        n_iter=n_iter,
-        history=history,
-        converged=certificate.gap <= small,
-    )
+    return _Found(there.w, proof, lower, history)
 
 
-def _lower(problem: Oracle, objective: Objective, at: Iterate, small: float) -> float:
+def _lower(problem: Oracle, objective: Objective, at: Iterate, small: float) -> tuple[float, Array]:
+    """A lower value and the λ that proves it: the iterate's, or the same less its rounding."""
+    bound, mixture = _lower_of(problem, objective, at, small), at.mixture
+    if objective.gamma > 0 or at.upper - bound <= small or len(at.step) > problem.hessian_up_to:
+        return bound, mixture
+    cut = without_rounding(objective.mixtures, mixture)
+    other = -np.inf if cut is None else sharper_lower(problem, objective, at.there, cut)
+    return (bound, mixture) if cut is None or bound >= other else (other, cut)
+
+
+def _lower_of(problem: Oracle, objective: Objective, at: Iterate, small: float) -> float:
     """The proof from the model's step, or from an exact Newton step where only that is tight.
 
     H is not quite the curvature at λ: the step leaves g = ∇Φ + ∇²Φ·step of the gradient, which
@@ -360,7 +389,7 @@ def _lower(problem: Oracle, objective: Objective, at: Iterate, small: float) -> 
         if at.upper - bound <= small:
             return bound
     if objective.gamma == 0 or problem.brings_curvature or (at.there is here and has_hessian):
-        return sharper_lower(objective, at.there, mixture)
+        return sharper_lower(problem, objective, at.there, mixture)
     if at.refine is not None:
         g = at.gradient + here.hessian_vector(mixture, step)
         g += objective.regularizer_gradient(here.w + step)

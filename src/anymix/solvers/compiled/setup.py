@@ -202,9 +202,9 @@ def memory_of(rule: Optimizer, plain: Plain) -> dict[str, Array]:
 
 
 def _prior(game: Game) -> Array:
-    """α − 1 of a Dirichlet prior, (p,); nothing without one."""
+    """What log λ is multiplied by in a Dirichlet prior, (p,); nothing without one."""
     penalty = game.objective.penalty
-    return penalty.alpha - 1 if isinstance(penalty, DirichletPrior) else np.empty(0)
+    return penalty.exponent if isinstance(penalty, DirichletPrior) else np.empty(0)
 
 
 def _mixture(game: Game, state: dict[str, Any]) -> Mixture:
