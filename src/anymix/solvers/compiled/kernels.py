@@ -60,10 +60,12 @@ def advance(
         if not finite:
             return t
         if lazy is not None:
-            lazy_step(rules, data, chosen, step, lazy, sizes_w[t])
+            finite = lazy_step(rules, data, chosen, step, lazy, sizes_w[t])
         if plain is not None:
             collect(rules, data, chosen, step, plain)
-            plain_step(rules, step, plain, sizes_w[t])
+            finite = plain_step(rules, step, plain, sizes_w[t])
+        if not finite:
+            return t
         if dense is not None:
             dense_step(rules, chosen, step, dense, sizes_mixture[t])
         if euclidean is not None:
