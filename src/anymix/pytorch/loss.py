@@ -11,7 +11,8 @@ loss.backward(); optimizer.step(); criterion.step()
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, final
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, final
 
 import numpy as np
 import torch
@@ -42,8 +43,24 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 is_grad_enabled = torch.is_grad_enabled
+is_tracing = torch.compiler.is_dynamo_compiling
 
 __all__ = ["AgnosticLoss"]
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def outside_graphs(method: Method) -> Method:
+    """A break in the graph of torch.compile: NumPy and what is kept between calls are no graph."""
+
+    @wraps(method)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if is_tracing():  # only then, for `disable` loads all of the compiler
+            eager: Any = torch.compiler.disable(method)  # type: ignore[no-untyped-call]
+            return eager(*args, **kwargs)
+        return method(*args, **kwargs)
+
+    return cast(Method, called)
 
 
 @final
@@ -163,6 +180,7 @@ class AgnosticLoss(nn.Module):
         kind, p = self.adversary.kind, self.adversary.mixtures.n_domains
         return f"{type(self.adversary.mixtures).__name__} of {p} domains, {kind}"
 
+    @outside_graphs
     def forward(self, losses: Tensor, domain_ids: Tensor, mask: Tensor | None = None) -> Tensor:
         """Σ_k λ_k mean_k over the rows of the batch, or of the step if they were announced.
 
@@ -206,6 +224,7 @@ class AgnosticLoss(nn.Module):
         expected = torch.tensor([*drawn.expected, 1.0], dtype=torch.float64, device=sums.device)
         return self._scalar(rows, sums[1] * expected / sums[2].clamp(min=1), ranks)
 
+    @outside_graphs
     def expect(self, *domain_ids: Tensor, mask: Sequence[Tensor] | None = None) -> None:
         """Say which rows the calls before the next `step` will bring, if they are several calls.
 
@@ -249,6 +268,7 @@ class AgnosticLoss(nn.Module):
         self._sampler = batches
         batches.followed = True
 
+    @outside_graphs
     def step(
         self,
         losses: Tensor | None = None,

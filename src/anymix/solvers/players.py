@@ -130,7 +130,9 @@ class Players:
         try:
             move(delta_mixture, gamma_mixture)
         except InputError as error:
-            raise too_long("step_mixture", self.t) if error.argument == "size" else error
+            if error.argument != "step":
+                raise
+            raise too_long("step_mixture", self.t) from error
         if not np.isfinite(self.total).all():  # so is w, then
             raise too_long("step_w", self.t)
 
