@@ -376,6 +376,8 @@ def trained(compiled: str | None, parts: bool, **options: Any) -> tuple[list[flo
     return losses, criterion.mixture.tolist()
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # inductor's
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # PyTorch hides it
 @pytest.mark.parametrize("parts", [False, True])
 @pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
 def test_a_compiled_loss_gives_the_same_numbers(backend: str, parts: bool) -> None:

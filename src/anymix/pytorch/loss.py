@@ -11,8 +11,7 @@ loss.backward(); optimizer.step(); criterion.step()
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 import torch
@@ -35,7 +34,7 @@ from anymix.pytorch.sums import (
     weighted_total,
 )
 from anymix.pytorch.under_way import UnderWay
-from anymix.pytorch.usual import climbed, takes_usual_steps, weighed
+from anymix.pytorch.usual import climbed, outside_graphs, takes_usual_steps, weighed
 from anymix.solvers.steps import Schedule, as_function
 
 if TYPE_CHECKING:
@@ -43,24 +42,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 is_grad_enabled = torch.is_grad_enabled
-is_tracing = torch.compiler.is_dynamo_compiling
 
 __all__ = ["AgnosticLoss"]
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def outside_graphs(method: Method) -> Method:
-    """A break in the graph of torch.compile: NumPy and what is kept between calls are no graph."""
-
-    @wraps(method)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        if is_tracing():  # only then, for `disable` loads all of the compiler
-            eager: Any = torch.compiler.disable(method)  # type: ignore[no-untyped-call]
-            return eager(*args, **kwargs)
-        return method(*args, **kwargs)
-
-    return cast(Method, called)
 
 
 @final
@@ -157,9 +140,11 @@ class AgnosticLoss(nn.Module):
             mixtures, 0.0, kind=adversary, penalty=penalty, optimistic=optimistic
         )
         p = mixtures.n_domains
-        self.held_out, self.group = held_out, group
+        self.held_out, self.group, self.loss_bound = held_out, group, loss_bound
         self.reference = np.zeros(p) if reference is None else vector("reference", reference, p)
-        self.loss_bound = _positive("loss_bound", loss_bound)
+        if loss_bound is not None:
+            fix = "give a positive number, or None"
+            loss_bound = finite_number("loss_bound", loss_bound, fix, lambda x: x > 0)
         self.names = [str(k) for k in (range(p) if names is None else names)]
         if len(set(self.names)) != p or len(self.names) != p:
             found = f"has {len(self.names)} entries, {len(set(self.names))} of them different"
@@ -463,8 +448,3 @@ def _penalty(mu: float, prior: DirichletPrior | None, sizes: ArrayLike | None) -
     if sizes is None:
         raise InputError("sizes", "is missing", "χ² compares λ with the rows of each domain")
     return Chi2Penalty(mu, sizes)
-
-
-def _positive(argument: str, value: float | None) -> float | None:
-    fix = "give a positive number, or None"
-    return None if value is None else finite_number(argument, value, fix, lambda x: x > 0)

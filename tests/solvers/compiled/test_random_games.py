@@ -233,12 +233,12 @@ def test_a_state_with_no_mixture_in_it_is_refused(sampler: Any) -> None:
 def test_random_games() -> None:
     found = outcomes(range(60))
     assert found["finite"] > 30
-    assert found["refuses step_w"] > 0
+    assert found["refuses step_mixture"] > 0
 
 
 @pytest.mark.slow
 def test_two_thousand_random_games() -> None:
     found = outcomes(range(1000, 3000))
     assert found["finite"] > 1000
-    assert found["refuses step_w"] > 50
-    assert found["refuses step_mixture"] > 5
+    assert found["refuses step_w"] > 20
+    assert found["refuses step_mixture"] > 100
