@@ -46,6 +46,26 @@ def test_the_block_used_above_blocks() -> None:
         run_python(BLOCK_EXTRAS + "import matplotlib")
 
 
+@pytest.mark.parametrize(
+    ("package", "module", "extra"),
+    [("flower", "flwr", "flower"), ("pytorch", "torch", "torch")],
+)
+def test_a_missing_extra_is_named(package: str, module: str, extra: str) -> None:
+    code = f"""
+import sys
+sys.modules[{module!r}] = None
+import anymix
+for _ in range(2):
+    try:
+        import anymix.{package}
+    except ModuleNotFoundError as error:
+        print(error.name, error)
+"""
+    told = run_python(code).splitlines()
+    assert [line.split()[0] for line in told] == [module, module]
+    assert all(f"pip install 'anymix[{extra}]'" in line for line in told)
+
+
 EXTRAS = {"torch", "flwr", "ray", "jinja2", "matplotlib", "pandas", "polars", "psutil",
           "pyarrow", "dp_accounting"}  # fmt: skip
 HEAVY = {"numba", "sklearn"}

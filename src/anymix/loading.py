@@ -5,11 +5,39 @@ who use them.
 """
 
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-__all__ = ["keep_what_is_loaded", "names_on_demand"]
+__all__ = ["extra", "keep_what_is_loaded", "names_on_demand"]
+
+
+@contextmanager
+def extra(name: str, module: str) -> Iterator[None]:
+    """Around imports that need `module`: where it is not installed, the error names the extra.
+
+    Parameters
+    ----------
+    name : str
+        The name of the extra.
+    module : str
+        The package that it installs.
+
+    Examples
+    --------
+    >>> with extra("torch", "no_such_package"):
+    ...     import no_such_package.part
+    Traceback (most recent call last):
+    ModuleNotFoundError: no_such_package is not installed; pip install 'anymix[torch]'
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != module:
+            raise
+        said = f"{module} is not installed; pip install 'anymix[{name}]'"
+        raise ModuleNotFoundError(said, name=module) from None
 
 
 def names_on_demand(

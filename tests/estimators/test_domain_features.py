@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import anymix as ax
+from anymix.estimators import NoDomainsWarning
 from anymix.estimators.domain_features import deviation_columns, members_of, widened
 from anymix.problem.losses import CrossEntropy
 from anymix.problem.rows import Rows
@@ -65,7 +66,9 @@ def test_unknown_and_missing_domains_are_served_by_the_shared_part() -> None:
     X, y, domains = shops()
     for make, target in ((ax.AgnosticClassifier, y), (ax.AgnosticRegressor, y + X[:, 1])):
         model = make(gamma=0.01, domain_features="slopes").fit(X, target, domains=domains)
-        shared = model.predict(X)
+        shared = model.predict(X, domains=[None] * len(X))
+        with pytest.warns(NoDomainsWarning, match="domains="):
+            np.testing.assert_array_equal(model.predict(X), shared)
         for odd in (4, None, np.nan, "nowhere"):
             np.testing.assert_array_equal(model.predict(X, domains=[odd] * len(X)), shared)
         assert not np.array_equal(model.predict(X, domains=domains), shared)
@@ -93,7 +96,9 @@ def test_domains_reach_predict_by_routing() -> None:
     model = ax.AgnosticClassifierCV(domain_features="intercept", repeats=1)
     with sklearn.config_context(enable_metadata_routing=True):
         pipe = make_pipeline(StandardScaler(), model).fit(X, y, domains=domains)
-        said, unknown = pipe.predict_proba(X, domains=domains), pipe.predict_proba(X)
+        said = pipe.predict_proba(X, domains=domains)
+        with pytest.warns(NoDomainsWarning, match="domains="):
+            unknown = pipe.predict_proba(X)
     assert np.abs(said - unknown).max() > 0.05
     assert pipe[-1].score(StandardScaler().fit_transform(X), y, domains=domains) > 0.6
 

@@ -27,6 +27,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import anymix as ax
 from anymix.errors import InputError
 from anymix.estimators import NothingGained
+from anymix.estimators.ascent import moved
 
 Array = NDArray[np.float64]
 
@@ -84,6 +85,7 @@ class InTwoDomains(ax.AgnosticEnsemble):
 FEW: dict[str, Any] = {"cv": 2, "n_steps": 1, "robustness": (1.0,)}
 
 
+@pytest.mark.filterwarnings("ignore::anymix.estimators.NoDomainsWarning")
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [
         ax.AgnosticEnsemble(LogisticRegression()),
@@ -104,15 +106,19 @@ def test_it_is_what_its_estimator_is() -> None:
     assert is_classifier(classifier)
     assert is_regressor(regressor)
     assert not hasattr(regressor, "predict_proba")
-    assert classifier.fit(X, y).score(X, y) == pytest.approx(tree().fit(X, y).score(X, y))
+    assert classifier.fit(X, y, domains=None).score(X, y) == pytest.approx(
+        tree().fit(X, y).score(X, y)
+    )
     plain = DecisionTreeRegressor(max_depth=2).fit(X, X[:, 0])
-    assert regressor.fit(X, X[:, 0]).score(X, X[:, 0]) == pytest.approx(plain.score(X, X[:, 0]))
+    assert regressor.fit(X, X[:, 0], domains=None).score(X, X[:, 0]) == pytest.approx(
+        plain.score(X, X[:, 0])
+    )
 
 
 def test_without_domains_it_is_the_estimator_itself() -> None:
     X, y, _ = no_regions()
     weight = np.arange(len(y)) % 3
-    model = ax.AgnosticEnsemble(tree()).fit(X, y, sample_weight=weight)
+    model = ax.AgnosticEnsemble(tree()).fit(X, y, domains=None, sample_weight=weight)
     plain = tree().fit(X, y, sample_weight=weight)
     assert np.array_equal(model.predict_proba(X), plain.predict_proba(X))
     assert (model.n_fits_, model.frontier_, model.certificate_) == (1, None, None)
@@ -506,3 +512,10 @@ def test_linear_models_agree_with_the_exact_solver() -> None:
     model = ax.AgnosticEnsemble(LinearRegression(), n_steps=10, rule="min")
     model.fit(X, y, domains=region)
     assert model.agnostic_loss_ == pytest.approx(exact.agnostic_loss_, rel=0.03)  # rows' noise
+
+
+def test_a_mixture_that_has_left_a_domain_stays_a_mixture() -> None:
+    """The domain of weight 0 has by far the largest loss: e^move of the others was 0, 0/0 λ."""
+    mixture, even = np.array([0.0, 0.25, 0.75]), np.full(3, 1 / 3)
+    lam = moved(mixture, np.array([1000.0, 0.0, np.log(3)]), ax.Simplex(3), even)
+    np.testing.assert_allclose(lam, [0, 0.1, 0.9], atol=1e-15)

@@ -2,16 +2,19 @@
 
 import pickle
 import warnings
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.model_selection import GridSearchCV
+from sklearn.base import clone, is_classifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.tree import DecisionTreeClassifier
 
 import anymix as ax
 from anymix.errors import InputError
-from anymix.estimators import OverfitWarning
+from anymix.estimators import NoDomainsWarning, OverfitWarning, PersonalizedCV
 from anymix.estimators.folding import FewerFolds, folds
 from anymix.problem.losses import CrossEntropy
 from anymix.problem.rows import Rows
@@ -41,6 +44,78 @@ def test_a_third_argument_without_a_name(model: Any) -> None:
     for refusal in (InputError, TypeError):
         with pytest.raises(refusal, match=message):
             model.fit(X, y, domains)
+
+
+FITTED = [
+    ax.AgnosticClassifier(),
+    ax.AgnosticRegressor(),
+    ax.AgnosticClassifierCV(gammas=[0.1]),
+    ax.AgnosticRegressorCV(gammas=[0.1]),
+    ax.AgnosticEnsemble(DecisionTreeClassifier(max_depth=2)),
+    PersonalizedCV(LogisticRegression()),
+]
+fitted = pytest.mark.parametrize("model", FITTED, ids=lambda model: type(model).__name__)
+
+
+def warned(fit: Any) -> list[str]:
+    """The warnings of `NoDomainsWarning` that a call brings."""
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        fit()
+    return [str(w.message) for w in caught if w.category is NoDomainsWarning]
+
+
+@fitted
+def test_a_fit_without_domains_warns_unless_they_are_said_to_be_none(model: Any) -> None:
+    X, y, domains = rows(80)
+    y = y if is_classifier(model) else X[:, 0]
+    (said,) = warned(lambda: clone(model).fit(X, y))
+    assert "domains=" in said
+    assert not warned(lambda: clone(model).fit(X, y, domains=None))
+    assert not warned(lambda: clone(model).fit(X, y, domains=domains))
+
+
+def test_batches_without_domains_warn_too() -> None:
+    X, y, domains = rows(80)
+    model = ax.AgnosticClassifier()
+    assert len(warned(lambda: clone(model).partial_fit(X, y))) == 1
+    assert not warned(lambda: clone(model).partial_fit(X, y, domains=domains))
+
+
+def test_no_fit_that_is_meant_to_be_ordinary_warns() -> None:
+    """Models inside others are fitted to rows of one domain, or weighted by a mixture."""
+    X, y, domains = rows(80)
+    inside = ax.AgnosticClassifier(gamma=0.1, domain_features="intercept")
+    assert not warned(lambda: PersonalizedCV(inside).fit(X, y, domains=domains))
+    robust = ax.AgnosticEnsemble(ax.AgnosticClassifier(gamma=0.1), robustness=[1.0], n_steps=1)
+    assert not warned(lambda: robust.fit(X, y, domains=domains).keep_ordinary(X, y))
+
+
+def test_a_cross_validation_without_params_says_how_to_pass_the_domains() -> None:
+    X, y, domains = rows(80)
+    model = ax.AgnosticClassifier(gamma=0.1)
+    for said in warned(lambda: cross_val_score(model, X, y, cv=2)):
+        assert 'params={"domains": d}' in said
+    assert len(warned(lambda: cross_val_score(model, X, y, cv=2))) == 2
+    assert not warned(lambda: cross_val_score(model, X, y, cv=2, params={"domains": domains}))
+    search = GridSearchCV(model, {"gamma": [0.1]}, cv=2)
+    assert len(warned(lambda: search.fit(X, y))) == 3
+    assert not warned(lambda: search.fit(X, y, domains=domains))
+
+
+@pytest.mark.parametrize("name", ["groups", "group", "sensitive_features", "domain", "other"])
+@fitted
+def test_other_names_of_the_domains_are_refused(model: Any, name: str) -> None:
+    X, y, domains = rows(80)
+    with pytest.raises(InputError) as caught:
+        model.fit(X, y, **{name: domains})
+    assert isinstance(caught.value, TypeError)
+    assert caught.value.argument == name
+    assert "domains" in caught.value.fix
+    assert "Selecting" not in str(caught.value)
+    assert (
+        list(signature(model.fit).parameters)
+        == ["X", "y", "domains", "sample_weight"][: 3 if isinstance(model, PersonalizedCV) else 4]
+    )
 
 
 @pytest.mark.parametrize("weights", ["balanced", {"yes": 3.0, "no": 0.5}])

@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anymix as ax
 from anymix import datasets
+from anymix.errors import InputError
 from anymix.estimators.baselines import alone_solutions
 from anymix.estimators.overfitting import OverfitWarning, _free_parameters, overfit_message
 from anymix.estimators.reading import read_classes
@@ -66,6 +67,7 @@ def not_for_chance(estimator: Any) -> dict[str, str]:
     return found
 
 
+@pytest.mark.filterwarnings("ignore::anymix.estimators.NoDomainsWarning")
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [
         ax.AgnosticClassifier(),
@@ -125,7 +127,9 @@ def test_one_domain_is_logistic_regression(n_classes: int, intercept: bool) -> N
     peer = LogisticRegression(
         C=1 / (gamma * len(y)), tol=1e-10, max_iter=10_000, fit_intercept=intercept
     ).fit(X, y)
-    ours = ax.AgnosticClassifier(gamma=gamma, tol=1e-12, fit_intercept=intercept).fit(X, y)
+    ours = ax.AgnosticClassifier(gamma=gamma, tol=1e-12, fit_intercept=intercept).fit(
+        X, y, domains=None
+    )
     np.testing.assert_array_equal(ours.classes_, peer.classes_)
     np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-5)
     np.testing.assert_allclose(ours.intercept_, peer.intercept_, atol=1e-5)
@@ -148,7 +152,7 @@ def test_the_mixture_of_the_sample_is_logistic_regression_too() -> None:
 def test_one_domain_is_ridge_regression() -> None:
     X, y, _ = make_numbers()
     peer = Ridge(alpha=0.1 * len(y)).fit(X, y)
-    ours = ax.AgnosticRegressor(gamma=0.1, tol=1e-12).fit(X, y)
+    ours = ax.AgnosticRegressor(gamma=0.1, tol=1e-12).fit(X, y, domains=None)
     np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-7)
     assert ours.intercept_ == pytest.approx(peer.intercept_, abs=1e-7)
     np.testing.assert_allclose(ours.predict(X), peer.predict(X), atol=1e-7)
@@ -165,7 +169,9 @@ def test_huber_regression_by_another_optimiser() -> None:
         return float(loss + gamma / 2 * w[:-1] @ w[:-1])
 
     best = minimize(objective, np.zeros(X.shape[1] + 1), tol=1e-12)
-    ours = ax.AgnosticRegressor(gamma=gamma, loss="huber", delta=delta, tol=1e-10).fit(X, y)
+    ours = ax.AgnosticRegressor(gamma=gamma, loss="huber", delta=delta, tol=1e-10).fit(
+        X, y, domains=None
+    )
     assert ours.certificate_.upper == pytest.approx(best.fun, abs=1e-8)
     np.testing.assert_allclose([*ours.coef_, ours.intercept_], best.x, atol=1e-4)
 
@@ -252,7 +258,9 @@ def test_max_skewness_is_kept_and_one_is_the_sample() -> None:
     assert skewness(1.2) == pytest.approx(1.2, abs=1e-6)
     capped = ax.AgnosticClassifier(max_skewness=1.0).fit(X, y, domains=domains)
     np.testing.assert_allclose(capped.mixture_, sizes / 1000, atol=1e-7)
-    np.testing.assert_allclose(capped.coef_, ax.AgnosticClassifier().fit(X, y).coef_, atol=1e-3)
+    np.testing.assert_allclose(
+        capped.coef_, ax.AgnosticClassifier().fit(X, y, domains=None).coef_, atol=1e-3
+    )
 
 
 def test_max_iter_and_verbose(capsys: pytest.CaptureFixture[str]) -> None:
@@ -451,6 +459,13 @@ def test_faults_are_named(
         ax.AgnosticClassifier(**parameters).fit(X, y, **arguments)
 
 
+def test_steps_beyond_all_numbers_name_the_schedule() -> None:
+    X, y, domains = make_data()
+    with pytest.raises(InputError) as caught:
+        ax.AgnosticClassifier(schedule=1e308).partial_fit(1e10 * X, y, domains=domains)
+    assert caught.value.argument == "schedule"
+
+
 def test_faults_of_the_target_are_named() -> None:
     X, y, domains = make_data()
     with pytest.raises(ValueError, match="only one class, 'yes'"):
@@ -586,7 +601,10 @@ def test_validation_losses_are_of_rows_not_fitted() -> None:
     again = clone(model).fit(X, y, domains=domains)
     np.testing.assert_array_equal(again.validation_losses_, model.validation_losses_)
     assert np.all(other.validation_losses_ != model.validation_losses_)
-    assert model.set_params(validation_fraction=None).fit(X, y).validation_losses_ is None
+    assert (
+        model.set_params(validation_fraction=None).fit(X, y, domains=None).validation_losses_
+        is None
+    )
 
 
 def test_validation_of_a_regression() -> None:
@@ -639,7 +657,7 @@ def test_enough_rows_or_ordinary_training_do_not_warn() -> None:
     X, y, domains = small_domain(600)
     ax.AgnosticClassifier().fit(X, y, domains=domains)
     X, y, _ = make_data(sizes=(20,), d=10)
-    ax.AgnosticClassifier().fit(X, y)
+    ax.AgnosticClassifier().fit(X, y, domains=None)
 
 
 @pytest.mark.parametrize("norm", ["squared", "plain"])

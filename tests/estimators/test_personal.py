@@ -229,6 +229,7 @@ def test_what_cannot_be_mixed_is_refused() -> None:
         PersonalizedCV(LogisticRegression(), cv=1).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore::anymix.estimators.NoDomainsWarning")
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [PersonalizedCV(LogisticRegression(), cv=2), PersonalizedCV(Ridge(), cv=2)]
 )

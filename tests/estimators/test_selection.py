@@ -201,7 +201,7 @@ def test_one_domain_has_no_robust_candidate_and_no_warning() -> None:
         assert len(model.cv_results_["worst_test_loss"]) == 1
         assert (model.best_index_, model.robustness_) == (0, 0.0)
         assert model.frontier_.robustness.tolist() == [0.0]
-    regret = ax.AgnosticClassifierCV(baseline="regret", tol=1e-10).fit(X, y)
+    regret = ax.AgnosticClassifierCV(baseline="regret", tol=1e-10).fit(X, y, domains=None)
     assert regret.agnostic_loss_ == pytest.approx(0.0, abs=1e-6)
 
 

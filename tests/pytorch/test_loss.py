@@ -355,6 +355,58 @@ def test_training_with_it_leaves_compile_and_export_alone() -> None:
     torch.testing.assert_close(compiled(x), model(x))
 
 
+def trained(compiled: str | None, parts: bool, **options: Any) -> tuple[list[float], list[float]]:
+    """The losses of five steps and the last λ, with all of it compiled or nothing."""
+    torch.manual_seed(0)
+    model, criterion = nn.Linear(3, 1), AgnosticLoss(ax.Simplex(2), 0.1, **options)
+    call = criterion if compiled is None else torch.compile(criterion, backend=compiled)
+    through = model if compiled is None else torch.compile(model, backend=compiled)
+    optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.1), []
+    for _ in range(5):
+        X, ids = torch.randn(8, 3), torch.arange(8) % 2
+        optimizer.zero_grad()
+        if parts:
+            criterion.expect(ids[:3], ids[3:])
+        for rows in (slice(3), slice(3, 8)) if parts else (slice(8),):
+            loss = call(through(X[rows]).squeeze(1) ** 2, ids[rows])
+            loss.backward()
+            losses.append(loss.item())
+        optimizer.step()
+        criterion.step()
+    return losses, criterion.mixture.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # inductor's
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # PyTorch hides it
+@pytest.mark.parametrize("parts", [False, True])
+@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_a_compiled_loss_gives_the_same_numbers(backend: str, parts: bool) -> None:
+    for options in ({}, {"mu": 0.1, "sizes": [1, 3]}):
+        wanted, found = trained(None, parts, **options), trained(backend, parts, **options)
+        assert found[0] == pytest.approx(wanted[0], rel=1e-5)
+        assert found[1] == pytest.approx(wanted[1], rel=1e-5)
+
+
+def test_a_step_beyond_all_numbers_leaves_the_mixture() -> None:
+    kinds: list[Any] = ["euclidean", "entropic"]  # the compiled step, and the other
+    for kind in kinds:
+        criterion = AgnosticLoss(ax.Simplex(2), step=1e300, adversary=kind)
+        criterion(torch.tensor([1e30, 2.0]), torch.tensor([0, 1]))
+        with pytest.raises(InputError) as caught:
+            criterion.step()
+        assert caught.value.argument == "step"
+        assert criterion.mixture.tolist() == [0.5, 0.5]
+
+
+def test_huge_losses_move_the_mixture_to_a_vertex() -> None:
+    for size in (1e8, 1e17, 1e100, 1e290):
+        criterion = AgnosticLoss(ax.Simplex(4), step=1.0)
+        losses = size * torch.tensor([0.0, 1.0, 3.0, 2.0], dtype=torch.float64)
+        criterion(losses, torch.arange(4))
+        criterion.step()
+        assert criterion.mixture.tolist() == [0, 0, 1, 0]
+
+
 def test_mixtures_must_be_a_set() -> None:
     with pytest.raises(InputError, match="mixtures is 'simplex'; give a mixture set such as"):
         AgnosticLoss("simplex", 0.1)  # type: ignore[arg-type]

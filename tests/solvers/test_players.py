@@ -147,3 +147,23 @@ def test_given_sizes_take_the_place_of_the_schedule() -> None:
 def test_the_state_of_another_model_is_refused() -> None:
     with pytest.raises(InputError, match="state has 3 parameters and the model 2"):
         make().load_state_dict(make(D=3).state_dict())
+
+
+@pytest.mark.parametrize(
+    ("delta_w", "delta_mixture", "radius", "argument"),
+    [
+        ([np.inf, 0.0], [1.0, 0.0], None, "step_w"),
+        ([1.0, 0.0], [np.nan, 0.0], None, "step_w"),
+        ([-1.7e308, 0.0], [1.0, 0.0], None, "step_w"),  # times 4 it is beyond all numbers
+        ([1e200, 0.0], [1.0, 0.0], 1.0, "step_w"),  # so is ‖w‖²: the way to the ball is not known
+        ([1.0, 0.0], [1e308, 0.0], None, "step_mixture"),
+    ],
+)
+def test_what_is_not_finite_is_refused(
+    delta_w: list[float], delta_mixture: list[float], radius: float | None, argument: str
+) -> None:
+    lam = Adversary(Simplex(2), 1.0)
+    players = Players(np.ones(2), lam, SGD(), lambda t: 4.0, lambda t: 4.0, radius)
+    with pytest.raises(InputError) as caught:
+        players.step(np.array(delta_w), np.array(delta_mixture))
+    assert caught.value.argument == argument

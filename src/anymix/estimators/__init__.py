@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from anymix.estimators.clustering import BregmanClusters
     from anymix.estimators.ensemble import AgnosticEnsemble
     from anymix.estimators.guarding import NothingGained
+    from anymix.estimators.keywords import NoDomainsWarning
     from anymix.estimators.linear import AgnosticClassifier, AgnosticRegressor
     from anymix.estimators.overfitting import OverfitWarning
     from anymix.estimators.personal import Personalized
@@ -26,6 +27,7 @@ _PLACE = {
     "AgnosticRegressorCV": "anymix.estimators.selection",
     "BregmanClusters": "anymix.estimators.clustering",
     "Clients": "anymix.estimators.clients",
+    "NoDomainsWarning": "anymix.estimators.keywords",
     "NothingGained": "anymix.estimators.guarding",
     "OverfitWarning": "anymix.estimators.overfitting",
     "Personalized": "anymix.estimators.personal",
@@ -42,6 +44,7 @@ __all__ = [
     "AgnosticRegressorCV",
     "BregmanClusters",
     "Clients",
+    "NoDomainsWarning",
     "NothingGained",
     "OverfitWarning",
     "Personalized",

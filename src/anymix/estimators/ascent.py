@@ -221,5 +221,6 @@ def moved(mixture: Array, move: Array, target: MixtureSet, reference: Array) -> 
     >>> moved(even, np.array([np.log(3), 0.0]), Simplex(2), even)
     array([0.75, 0.25])
     """
-    v = mixture * np.exp(move - move.max())
+    v, used = np.zeros_like(mixture), mixture > 0  # a λ_k of 0 stays, however large its move
+    v[used] = mixture[used] * np.exp(move[used] - move[used].max())
     return target.project(v / v.sum(), weights=1 / reference)

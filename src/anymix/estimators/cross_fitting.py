@@ -23,6 +23,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 from anymix.errors import InputError
+from anymix.estimators.keywords import no_domains
 from anymix.problem.dealing import Split
 from anymix.problem.rows import ALL, Part, Rows
 
@@ -150,7 +151,9 @@ class CrossFit:
             if not np.all(weight > 0):  # a row of weight 0 would still shape bins and leaves
                 counted = np.flatnonzero(weight > 0)
                 part, weight = np.arange(len(self.rows))[part][counted], weight[counted]
-        options = {} if weight is None else {weight_argument(self.estimator): weight}
+        options: dict[str, Any] = no_domains(self.estimator)
+        if weight is not None:
+            options[weight_argument(self.estimator)] = weight
         with config_context(enable_metadata_routing=False):  # the name says which step it is for
             return clone(self.estimator).fit(self._take(part), self.y[part], **options)
 

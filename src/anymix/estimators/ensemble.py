@@ -37,7 +37,7 @@ from anymix.estimators.folding import complete_folds
 from anymix.estimators.guarding import RULES, HeldOut, NothingGained
 from anymix.estimators.held_out_game import HeldOutCertificate, game_value
 from anymix.estimators.held_out_results import columns_of, frontier_of
-from anymix.estimators.keywords import by_name
+from anymix.estimators.keywords import by_name, no_domains
 from anymix.estimators.light_reading import rows_without_features, targets_of
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, is_mixture_of, target_mixtures
@@ -203,7 +203,7 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
             What to learn.
         domains : array-like of shape (n,) or (n, p), or None
             Labels, or memberships when a row may be in several domains; None is one domain,
-            ordinary training.
+            ordinary training (which warns where it is not said).
         sample_weight : array-like of shape (n,) or None
             Weights ≥ 0 of the rows; None is 1.
 
@@ -383,7 +383,7 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         self
         """
         check_is_fitted(self)
-        self.estimators_ = [clone(self.estimator).fit(X, y)]
+        self.estimators_ = [clone(self.estimator).fit(X, y, **no_domains(self.estimator))]
         self.estimator_, self.best_index_ = self.estimators_[0], 0
         self.frontier_ = replace(self.frontier_, chosen=0)
         self.domain_losses_ = self.frontier_.held_out.domains[0]

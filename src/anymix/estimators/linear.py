@@ -127,7 +127,7 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
     >>> X = rng.normal(size=(1000, 2))
     >>> x = np.where(region == "city", X[:, 0], X[:, 1])     # what matters depends on the region
     >>> y = np.where(x + rng.normal(size=1000) > 0, "yes", "no")
-    >>> pooled = AgnosticClassifier().fit(X, y)
+    >>> pooled = AgnosticClassifier().fit(X, y, domains=None)
     >>> robust = AgnosticClassifier().fit(X, y, domains=region)
     >>> rural = region == "rural"
     >>> pooled.score(X[rural], y[rural]).__round__(1), robust.score(X[rural], y[rural]).__round__(1)

@@ -87,6 +87,7 @@ class Online:
         for start in range(0, len(rows), ROWS):
             self._step(rows.take(slice(start, start + ROWS)), settings)
 
+    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused
     def _step(self, rows: Rows, settings: Settings) -> None:
         problem = rows.to_judge()
         if not np.any(problem.sizes):
@@ -101,12 +102,14 @@ class Online:
         delta_w = here.gradient(weight * lam) + objective.regularizer_gradient(w)
         delta_mixture = weight * (here.losses - objective.offsets)
         delta_mixture = delta_mixture - objective.penalty.gradient(lam)
-        if not (np.all(np.isfinite(delta_w)) and np.all(np.isfinite(delta_mixture))):
-            raise InputError("schedule", "makes steps that are too long", "give a smaller number")
         self.squares += float(delta_mixture @ delta_mixture)
         radius = self.players.adversary.mixtures.radius
         size = self.pace * radius / math.sqrt(max(self.squares, 1e-300))
-        self.players.step(delta_w, delta_mixture, (self.pace, size))
+        try:
+            self.players.step(delta_w, delta_mixture, (self.pace, size))
+        except InputError as error:
+            fix = "give a smaller number"
+            raise InputError("schedule", "makes steps that are too long", fix) from error
 
     def _objective(self, problem: Any, settings: Settings) -> Objective:
         """γR and what λ pays, for the rows of every domain so far."""

@@ -8,7 +8,6 @@ none, are served by the shared model.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -22,7 +21,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
 
 from anymix.errors import InputError, finite_number
 from anymix.estimators.domain_features import members_of
-from anymix.estimators.keywords import by_name
+from anymix.estimators.keywords import by_name, no_domains
 from anymix.problem.blending import Blend, best_blend
 from anymix.problem.entries import encode
 
@@ -150,7 +149,8 @@ class Personalized(Mixer):
     >>> fit, rest = np.arange(600) % 2 == 0, np.arange(600) % 2 == 1
     >>> h = ax.AgnosticClassifier().fit(X[fit], y[fit], domains=clinic[fit])
     >>> parts = {name: fit & (clinic == name) for name in "ab"}
-    >>> own = {name: ax.AgnosticClassifier().fit(X[m], y[m]) for name, m in parts.items()}
+    >>> one = lambda m: ax.AgnosticClassifier().fit(X[m], y[m], domains=None)
+    >>> own = {name: one(m) for name, m in parts.items()}
     >>> model = Personalized(h, own).fit(X[rest], y[rest], domains=clinic[rest])
     >>> bool(model.alpha_.max() < 0.5)
     True
@@ -251,7 +251,9 @@ def says(model: Any, X: Any, domains: Any, like: Any) -> Array:
     like : estimator
         The model whose classes count.
     """
-    told = {"domains": domains} if hasattr(model, "deviations_") and domains is not None else {}
+    told: dict[str, Any] = {}
+    if hasattr(model, "deviations_"):
+        told["domains"] = np.full(_num_samples(X), None) if domains is None else domains
     if _kind(like) == "squared":
         return np.array(model.predict(X, **told), dtype=np.float64)
     if not hasattr(model, "predict_proba"):
@@ -283,8 +285,7 @@ def true_column(said: Array, y: NDArray[Any], like: Any) -> Array:
 
 def as_agreed(model: Any, X: Any, y: Any, domains: Any) -> Any:
     """Fit a model, with the domains if it takes them."""
-    takes = "domains" in inspect.signature(model.fit).parameters
-    return model.fit(X, y, domains=domains) if takes and domains is not None else model.fit(X, y)
+    return model.fit(X, y, **dict.fromkeys(no_domains(model), domains))
 
 
 def _kind(model: Any) -> str:

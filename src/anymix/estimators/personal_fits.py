@@ -149,7 +149,7 @@ class PersonalizedCV(Mixer):
             mine = rows[codes[rows] == k]
             if len(mine) >= 2 and (_kind(self.agnostic) != "log" or len(set(y[mine].tolist())) > 1):
                 model = clone(self.agnostic if self.local is None else self.local)
-                own[name] = model.fit(_safe_indexing(X, mine), y[mine])
+                own[name] = as_agreed(model, _safe_indexing(X, mine), y[mine], None)
         return shared, own
 
     def _folds(self, y: NDArray[Any], codes: Indices) -> Iterator[tuple[Indices, Indices]]:

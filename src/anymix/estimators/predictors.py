@@ -1,11 +1,12 @@
 """What fitted linear estimators say of rows: scikit-learn's methods around `LinearModel`.
 
-The domains of the rows matter only to a model fitted with `domain_features`; without them, or in a
-domain that was not fitted, the shared part of the model speaks.
+The domains of the rows matter only to a model fitted with `domain_features`; without them (which
+warns), or in a domain that was not fitted, the shared part of the model speaks.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,14 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from anymix.estimators.domain_features import Deviations
+from anymix.estimators.keywords import NoDomainsWarning
 from anymix.estimators.model import LinearModel
 
 Array = NDArray[np.float64]
+SHARED = (
+    "the domain is a feature of this model and was not given, so its shared part predicts: write "
+    "domains=..., with None for each row of unknown domain"
+)
 
 __all__ = ["LinearClassifier", "LinearRegressor"]
 
@@ -32,19 +38,19 @@ class LinearClassifier(ClassifierMixin):
 
     def decision_function(self, X: Any, domains: Any = None) -> Array:
         """Scores z: (n,) for two classes, positive for `classes_[1]`; (n, K) for more."""
-        return self._model().scores(_checked(self, X), domains)
+        return self._model().scores(_checked(self, X, domains), domains)
 
     def predict(self, X: Any, domains: Any = None) -> NDArray[Any]:
         """The most probable class of every row, (n,)."""
-        return self._model().predict(_checked(self, X), domains)
+        return self._model().predict(_checked(self, X, domains), domains)
 
     def predict_proba(self, X: Any, domains: Any = None) -> Array:
         """Probabilities of the classes, (n, K)."""
-        return self._model().predict_proba(_checked(self, X), domains)
+        return self._model().predict_proba(_checked(self, X, domains), domains)
 
     def predict_log_proba(self, X: Any, domains: Any = None) -> Array:
         """Logarithms of the probabilities, (n, K), without underflow."""
-        return self._model().predict_log_proba(_checked(self, X), domains)
+        return self._model().predict_log_proba(_checked(self, X, domains), domains)
 
     def score(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, domains: Any = None
@@ -72,7 +78,7 @@ class LinearRegressor(RegressorMixin):
         deviations = getattr(self, "deviations_", None)
         intercept = np.array([self.intercept_])
         model = LinearModel(self.coef_[None, :], intercept, None, deviations)
-        return model.scores(_checked(self, X), domains)
+        return model.scores(_checked(self, X, domains), domains)
 
     def score(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, domains: Any = None
@@ -81,5 +87,7 @@ class LinearRegressor(RegressorMixin):
         return float(r2_score(y, self.predict(X, domains), sample_weight=sample_weight))
 
 
-def _checked(estimator: Any, X: Any) -> Any:
+def _checked(estimator: Any, X: Any, domains: Any) -> Any:
+    if domains is None and hasattr(estimator, "deviations_"):
+        warnings.warn(SHARED, NoDomainsWarning, stacklevel=3)
     return validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=np.float64)

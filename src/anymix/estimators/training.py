@@ -121,7 +121,7 @@ class AgnosticLinear(BaseEstimator):
             What to learn; of a frame or dataset that is not in memory, the name of the column.
         domains : array-like of shape (n,) or (n, p), str or None
             Labels, or memberships when a row may be in several domains; None is one domain,
-            ordinary training; or the name of the column.
+            ordinary training (which warns where it is not said); or the name of the column.
         sample_weight : array-like of shape (n,), str or None
             Weights ≥ 0 of the rows, or the name of their column; None is 1.
 

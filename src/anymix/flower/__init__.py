@@ -5,9 +5,11 @@
 
 from typing import TYPE_CHECKING
 
-from anymix.flower.client import client_app
-from anymix.flower.local import LocalGrid
-from anymix.loading import names_on_demand
+from anymix.loading import extra, names_on_demand
+
+with extra("flower", "flwr"):
+    from anymix.flower.client import client_app
+    from anymix.flower.local import LocalGrid
 
 if TYPE_CHECKING:
     from anymix.flower.aggregation import Sum

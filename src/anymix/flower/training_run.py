@@ -13,6 +13,7 @@ from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from anymix.errors import InputError
 from anymix.flower.checkpoint import Checkpoint, Saved
 from anymix.flower.coordinates import Coordinates
 from anymix.flower.divergence import check_growth, too_long_a_step
@@ -221,9 +222,13 @@ class TrainingRun:
             losses = np.where(now.B.sum(axis=0) > 0, sums[1], np.nan)
             if not self._has_noise:
                 check_growth(losses, f"in round {now.number}", now.roster, self.history)
-            self._step(*sums)
-            if not np.isfinite(players.w).all():
-                raise too_long_a_step(f"took w beyond all numbers in round {now.number}")
+            try:
+                self._step(*sums)
+            except InputError as error:
+                if error.argument != "step_w":
+                    raise
+                found = f"took w beyond all numbers in round {now.number}"
+                raise too_long_a_step(found) from error
         if np.all(np.isfinite(losses)):
             worst = self._worst(losses)
         if self._sees_all and np.isfinite(worst):

@@ -112,7 +112,7 @@ class Adversary:
         with np.errstate(over="ignore"):
             move = gamma * (2 * slope - previous)
         if not np.isfinite(move).all():
-            raise InputError("size", "× gradient is no finite number", "take smaller steps")
+            raise InputError("step", "× gradient is no finite number", "take smaller steps")
         if self._logarithm is None:
             mixture = self.mixtures.project(self._mixture + move)
         else:

@@ -40,7 +40,9 @@ def project_simplex(v: Array) -> Array:
     part = _descending(v[:: max(16, -(-v.size // SMALL))])
     if float(top) - float(part[-1]) > FAR:
         part = _raised(part, top)
-    bound = max(-1.0, _threshold(part - top))  # τ of a part is at most τ of the whole
+    bound = -1.0  # λ ≤ 1, so τ ≥ −1; and τ of a part is at most τ of the whole
+    if part[0] > top - 1.0:  # else it says no more, and next to large numbers 1 is lost
+        bound = max(bound, _threshold(part - top))
     mask = v > np.nextafter(top + bound, -np.inf)
     if 2 * np.count_nonzero(mask) > v.size:
         z = v - top

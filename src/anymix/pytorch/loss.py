@@ -34,7 +34,7 @@ from anymix.pytorch.sums import (
     weighted_total,
 )
 from anymix.pytorch.under_way import UnderWay
-from anymix.pytorch.usual import climbed, takes_usual_steps, weighed
+from anymix.pytorch.usual import climbed, outside_graphs, takes_usual_steps, weighed
 from anymix.solvers.steps import Schedule, as_function
 
 if TYPE_CHECKING:
@@ -140,9 +140,11 @@ class AgnosticLoss(nn.Module):
             mixtures, 0.0, kind=adversary, penalty=penalty, optimistic=optimistic
         )
         p = mixtures.n_domains
-        self.held_out, self.group = held_out, group
+        self.held_out, self.group, self.loss_bound = held_out, group, loss_bound
         self.reference = np.zeros(p) if reference is None else vector("reference", reference, p)
-        self.loss_bound = _positive("loss_bound", loss_bound)
+        if loss_bound is not None:
+            fix = "give a positive number, or None"
+            loss_bound = finite_number("loss_bound", loss_bound, fix, lambda x: x > 0)
         self.names = [str(k) for k in (range(p) if names is None else names)]
         if len(set(self.names)) != p or len(self.names) != p:
             found = f"has {len(self.names)} entries, {len(set(self.names))} of them different"
@@ -163,6 +165,7 @@ class AgnosticLoss(nn.Module):
         kind, p = self.adversary.kind, self.adversary.mixtures.n_domains
         return f"{type(self.adversary.mixtures).__name__} of {p} domains, {kind}"
 
+    @outside_graphs
     def forward(self, losses: Tensor, domain_ids: Tensor, mask: Tensor | None = None) -> Tensor:
         """Σ_k λ_k mean_k over the rows of the batch, or of the step if they were announced.
 
@@ -206,6 +209,7 @@ class AgnosticLoss(nn.Module):
         expected = torch.tensor([*drawn.expected, 1.0], dtype=torch.float64, device=sums.device)
         return self._scalar(rows, sums[1] * expected / sums[2].clamp(min=1), ranks)
 
+    @outside_graphs
     def expect(self, *domain_ids: Tensor, mask: Sequence[Tensor] | None = None) -> None:
         """Say which rows the calls before the next `step` will bring, if they are several calls.
 
@@ -249,6 +253,7 @@ class AgnosticLoss(nn.Module):
         self._sampler = batches
         batches.followed = True
 
+    @outside_graphs
     def step(
         self,
         losses: Tensor | None = None,
@@ -443,8 +448,3 @@ def _penalty(mu: float, prior: DirichletPrior | None, sizes: ArrayLike | None) -
     if sizes is None:
         raise InputError("sizes", "is missing", "χ² compares λ with the rows of each domain")
     return Chi2Penalty(mu, sizes)
-
-
-def _positive(argument: str, value: float | None) -> float | None:
-    fix = "give a positive number, or None"
-    return None if value is None else finite_number(argument, value, fix, lambda x: x > 0)

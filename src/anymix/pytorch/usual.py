@@ -8,6 +8,10 @@ the numbers, how many they are, that they lie one after the other, and on the CP
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -20,10 +24,24 @@ from anymix.solvers.compiled.loss_steps import climb, weigh
 
 Array = NDArray[np.float64]
 
-__all__ = ["climbed", "takes_usual_steps", "weighed"]
+__all__ = ["climbed", "outside_graphs", "takes_usual_steps", "weighed"]
 
 float32, float64, int64 = torch.float32, torch.float64, torch.int64
 is_tracing = torch.compiler.is_dynamo_compiling
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def outside_graphs(method: Method) -> Method:
+    """A break in the graph of torch.compile: NumPy and what is kept between calls are no graph."""
+
+    @wraps(method)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if is_tracing():  # only then, for `disable` loads all of the compiler
+            eager: Any = torch.compiler.disable(method)  # type: ignore[no-untyped-call]
+            return eager(*args, **kwargs)
+        return method(*args, **kwargs)
+
+    return cast(Method, called)
 
 
 def takes_usual_steps(adversary: Adversary) -> bool:
@@ -55,7 +73,7 @@ def weighed(losses: Tensor, ids: Tensor, mixture: Tensor | None, sums: Tensor) -
     sums : Tensor of shape (3, p + 1)
         Where to write, float64 on the CPU.
     """
-    if type(losses) is not Tensor or type(ids) is not Tensor or is_tracing():
+    if type(losses) is not Tensor or type(ids) is not Tensor:
         return None
     dtype, p = losses.dtype, sums.shape[1] - 1
     if (dtype is not float32 and dtype is not float64) or ids.dtype is not int64:

@@ -8,6 +8,7 @@ loops take the same steps in another form, and are tested against this one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
@@ -22,7 +23,16 @@ from anymix.solvers.optimizers import Optimizer
 
 Array = NDArray[np.float64]
 
-__all__ = ["Players"]
+__all__ = ["Players", "too_long"]
+
+
+def too_long(step: str, t: int) -> InputError:
+    """The error for numbers that are not finite: `step` is "step_w" or "step_mixture"."""
+    found = {
+        "step_w": "w or the losses there are not finite",
+        "step_mixture": "the move of λ is not finite, or a prior keeps λ from where it is",
+    }
+    return InputError(step, f"may be too long: in step {t} {found[step]}", "take smaller steps")
 
 
 @dataclass
@@ -92,6 +102,7 @@ class Players:
         """(w_1 + … + w_t)/t, before the first step w_0."""
         return self.total / self.t if self.t else self.w.copy()
 
+    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused
     def step(
         self, delta_w: Array, delta_mixture: Array, sizes: tuple[float, float] | None = None
     ) -> None:
@@ -106,15 +117,24 @@ class Players:
         """
         gamma_w, gamma_mixture = self.next_sizes() if sizes is None else sizes
         self.t += 1
+        if not (np.isfinite(delta_w).all() and np.isfinite(delta_mixture).all()):
+            raise too_long("step_w", self.t)
         direction = delta_w
         if self.adversary.optimistic:
             direction = 2 * delta_w - (delta_w if self.previous is None else self.previous)
             self.previous = delta_w
         direction, self.memory = self.optimizer.direction(direction, self.memory)
         self.w = self._project(self.w - gamma_w * direction)
-        move = self.adversary.respond if self.responds else self.adversary.step
-        move(delta_mixture, gamma_mixture)
         self.total = self.total + self.w
+        move = self.adversary.respond if self.responds else self.adversary.step
+        try:
+            move(delta_mixture, gamma_mixture)
+        except InputError as error:
+            if error.argument != "step":
+                raise
+            raise too_long("step_mixture", self.t) from error
+        if not np.isfinite(self.total).all():  # so is w, then
+            raise too_long("step_w", self.t)
 
     def next_sizes(self) -> tuple[float, float]:
         """γ_w and γ_λ of the next step."""
@@ -125,6 +145,8 @@ class Players:
         if self.w_radius is None:
             return w
         length = float(np.linalg.norm(w))
+        if not math.isfinite(length):  # ‖w‖² may overflow where w does not
+            raise too_long("step_w", self.t)
         return w if length <= self.w_radius else w * (self.w_radius / length)
 
     def copy(self) -> Players:

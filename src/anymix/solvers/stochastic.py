@@ -27,7 +27,7 @@ from anymix.problem.objective import Objective
 from anymix.solvers.game import Game
 from anymix.solvers.iterates import Iterate, PlayersPoint
 from anymix.solvers.optimizers import SGD, Adagrad, Adam, Momentum, Optimizer
-from anymix.solvers.players import Players
+from anymix.solvers.players import Players, too_long
 from anymix.solvers.samplers import (
     DomainRows,
     EveryDomain,
@@ -328,6 +328,7 @@ def _play_mirror_prox(game: Game, state: Mapping[str, Any] | None) -> Iterator[I
             yield Iterate(players.t, PlayersPoint(players, rng, mixture_total))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused
 def _gradients(
     game: Game, rows: DomainRows, at: Players, rng: np.random.Generator
 ) -> tuple[Array, Array]:
@@ -338,12 +339,8 @@ def _gradients(
     delta_w = game.sampler.model_gradient(rows, w, mixture, u[:n_w])
     delta_w = delta_w + game.objective.regularizer_gradient(w)
     b = game.objective.offsets
-    delta_mixture = game.mixture_sampler.mixture_gradient(rows, w, b, u[n_w:])
-    delta_mixture = delta_mixture - game.objective.penalty.gradient(mixture)
-    if not np.all(np.isfinite(delta_mixture)):
-        raise InputError(
-            "step_w",
-            f"may be too long: the gradient for λ = {mixture} is {delta_mixture}",
-            "make step_w shorter, or step_mixture where a prior keeps λ from 0",
-        )
+    losses = game.mixture_sampler.mixture_gradient(rows, w, b, u[n_w:])
+    delta_mixture = losses - game.objective.penalty.gradient(mixture)
+    if np.isfinite(losses).all() and not np.isfinite(delta_mixture).all():
+        raise too_long("step_mixture", at.t + 1)
     return delta_w, delta_mixture

@@ -112,9 +112,9 @@ def entropic_rebase(tree: Entropic) -> None:
         top = max(top, tree.log[k])
     for k in range(p):
         Z += math.exp(tree.log[k] - top)
-    shift = top + math.log(Z)
+    shift = math.log(Z)
     for k in range(p):
-        tree.log[k] -= shift
+        tree.log[k] = (tree.log[k] - top) - shift  # next to a large top, top + shift would be top
         tree.weight[k], tree.drag[k] = math.exp(tree.log[k]), 0.0
     for level in range(1, len(tree.first) - 1):
         for j in range(tree.first[level + 1] - tree.first[level]):

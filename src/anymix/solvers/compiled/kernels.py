@@ -37,9 +37,9 @@ def advance(
     sizes_w: Array,
     sizes_mixture: Array,
 ) -> int:
-    """A step for every row of uniforms; the number of steps taken before a number was not finite.
+    """A step along δ_w and δ_λ, both at the old (w, λ), for every row of uniforms.
 
-    δ_w and δ_λ are those of the old (w, λ).
+    Returns the number of steps before a number was not finite.
     """
     look = len(chosen.rows) + len(chosen.mixture_rows) <= 256
     for t in range(len(uniforms)):
@@ -55,15 +55,15 @@ def advance(
             w, scale = plain.w, 1.0
         finite = model_slopes(rules, data, chosen, step, dense, w, scale)
         finite &= mixture_entries(rules, data, chosen, step, w, scale, sizes_mixture[t])
-        if dense is not None:
-            finite &= prior_is_finite(dense, sizes_mixture[t])
-        if not finite:
+        if not finite or (dense is not None and not prior_is_finite(dense, sizes_mixture[t])):
             return t
         if lazy is not None:
-            lazy_step(rules, data, chosen, step, lazy, sizes_w[t])
+            finite = lazy_step(rules, data, chosen, step, lazy, sizes_w[t])
         if plain is not None:
             collect(rules, data, chosen, step, plain)
-            plain_step(rules, step, plain, sizes_w[t])
+            finite = plain_step(rules, step, plain, sizes_w[t])
+        if not finite:
+            return t
         if dense is not None:
             dense_step(rules, chosen, step, dense, sizes_mixture[t])
         if euclidean is not None:

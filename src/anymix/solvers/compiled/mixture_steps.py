@@ -19,8 +19,8 @@ def moves(step: Step, size: float) -> int:
     """size · δ_λ, or size · (2 δ_λ less its last value); the number of entries."""
     m = len(step.entries) // 2
     for j in range(m):
-        c = size if step.past[0] == NOTHING else 2 * size
-        step.moves[j], step.moves[m + j] = c * step.entries[j], -size * step.entries[m + j]
+        e = step.entries[j] if step.past[0] == NOTHING else 2 * step.entries[j]
+        step.moves[j], step.moves[m + j] = size * e, -size * step.entries[m + j]
     return m if step.past[0] == NOTHING else 2 * m
 
 
@@ -72,10 +72,10 @@ def log_softmax(logits: Array, out: Array) -> None:
     for k in range(len(logits)):
         out[k] = math.exp(logits[k] - top)
         total += out[k]
-    shift = top + math.log(total)
+    shift = math.log(total)
     for k in range(len(logits)):
         out[k] /= total
-        logits[k] -= shift
+        logits[k] = (logits[k] - top) - shift  # not − (top + shift): next to a large top it is lost
 
 
 @inline

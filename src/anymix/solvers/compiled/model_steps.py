@@ -58,8 +58,8 @@ def add(data: Data, i: int, c: float, w: Array, at: int) -> None:
 
 
 @inline
-def plain_step(rules: Rules, step: Step, plain: Plain, size: float) -> None:
-    """w ← Π_W(w − size · direction)."""
+def plain_step(rules: Rules, step: Step, plain: Plain, size: float) -> bool:
+    """w ← Π_W(w − size · direction); whether w and its average are finite."""
     w, t, square = plain.w, plain.time[0] + 1, 0.0
     plain.time[0] = t
     unbias1, unbias2 = 1 - rules.beta1**t, 1 - rules.beta2**t
@@ -70,10 +70,18 @@ def plain_step(rules: Rules, step: Step, plain: Plain, size: float) -> None:
             plain.previous[j] = plain.gradient[j]
         w[j] -= size * direction(rules, plain, j, g, unbias1, unbias2)
         square += w[j] * w[j]
+    finite = math.isfinite(square)
+    if rules.radius < math.inf and not finite:
+        return False
     shrink = rules.radius / math.sqrt(square) if square > rules.radius**2 else 1.0
     for j in range(len(w)):
         w[j] *= shrink
         plain.total[j] += w[j]
+    if not finite:  # beyond 1e154 every number has to be looked at
+        finite = True
+        for j in range(len(w)):
+            finite &= math.isfinite(plain.total[j])  # so is w_j, then
+    return finite
 
 
 @inline
@@ -98,7 +106,7 @@ def direction(
 @inline
 def lazy_step(
     rules: Rules, data: Data, chosen: Choice, step: Step, lazy: Lazy, size: float
-) -> None:
+) -> bool:
     """The same for SGD, with w = s v."""
     numbers, past, shrink = lazy.numbers, step.past[0], 1 - size * rules.gamma
     numbers[SINCE] += 1
@@ -106,6 +114,11 @@ def lazy_step(
         fold(data, lazy, shrink)
     else:
         numbers[SCALE] *= shrink
+    reach = 0.0
+    for j in range(len(chosen.rows)):
+        reach += 2 * abs(step.slopes[j, 0]) + abs(lazy.last_slopes[j, 0])
+    if size * reach * data.longest > 1024 * rules.radius:  # S v − drag would lose Σ w so far
+        fold(data, lazy, 1.0)
     for j in range(len(chosen.rows)):
         c = size if past == NOTHING else 2 * size
         take(data, lazy, chosen.rows[j], -c * step.slopes[j, 0])
@@ -117,11 +130,17 @@ def lazy_step(
         for j in range(len(lazy.v)):
             lazy.v[j] += size * lazy.previous[j]
         fold(data, lazy, 1.0)
-    if rules.radius < math.inf:
-        keep_inside(rules.radius, data, lazy)
+    if rules.radius < math.inf and not keep_inside(rules.radius, data, lazy):
+        return False
     numbers[SUM] += numbers[SCALE]
+    finite = True
     if data.intercept:
         lazy.total[data.d] += lazy.v[data.d]
+        finite = math.isfinite(lazy.total[data.d])
+    if not math.isfinite(numbers[SQUARE]):  # beyond 1e154 every number has to be looked at
+        for j in range(data.d):
+            finite &= math.isfinite(lazy.total[j] + (numbers[SUM] * lazy.v[j] - lazy.drag[j]))
+    return finite
 
 
 @inline
@@ -154,16 +173,19 @@ def add_lazily(data: Data, i: int, c: float, S: float, v: Array, drag: Array) ->
 
 
 @inline
-def keep_inside(radius: float, data: Data, lazy: Lazy) -> None:
-    """w ← Π_W(w)."""
+def keep_inside(radius: float, data: Data, lazy: Lazy) -> bool:
+    """w ← Π_W(w); whether ‖w‖² is finite."""
     square = lazy.numbers[SCALE] ** 2 * lazy.numbers[SQUARE]
     if data.intercept:
         square += lazy.v[data.d] ** 2
+    if not math.isfinite(square):
+        return False
     if square > radius * radius:
         shrink = radius / math.sqrt(square)
         lazy.numbers[SCALE] *= shrink
         if data.intercept:
             lazy.v[data.d] *= shrink
+    return True
 
 
 @part

@@ -6,6 +6,7 @@ them as they are, so that the numbers do not depend on when one looks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from anymix.solvers.compiled.euclidean_tree import euclidean_read
 from anymix.solvers.compiled.records import SCALE, SUM, Data, Rules
 from anymix.solvers.compiled.setup import Forms, memory_of
 from anymix.solvers.game import Game
+from anymix.solvers.players import too_long
 
 Array = NDArray[np.float64]
 
@@ -44,13 +46,16 @@ class Position:
         self.t += done
         if done < len(uniforms):
             self.broken = True
-            raise InputError(
-                "step_w",
-                f"may be too long: the gradients of step {self.t + 1} at w = {self.w()} are not "
-                "finite",
-                "make step_w shorter, or step_mixture where a prior keeps λ from 0, or scale the "
-                "columns of X",
-            )
+            raise self._why_broken()
+
+    def _why_broken(self) -> InputError:
+        """Which player's step was too long."""
+        step = self.forms.step
+        m = len(step.entries) // 2  # the rest are those of the step before
+        of_w = self.w(), self.total(), step.slopes, step.entries[:m]
+        is_w = self.rules.radius < math.inf and not math.isfinite(np.linalg.norm(of_w[0]))
+        is_w |= not all(np.isfinite(array).all() for array in of_w)
+        return too_long("step_w" if is_w else "step_mixture", self.t + 1)
 
     def copy(self) -> Position:
         """The same point, to go another way from there; what never changes is shared."""
@@ -106,6 +111,8 @@ class Position:
             assert dense is not None
             mixture, logarithm = dense.mixture.copy(), dense.logarithm.copy()
             total = self.t * mixture if self.rules.fixed else dense.total.copy()
+        if not np.isfinite(mixture).all():  # a state that was loaded may hold anything
+            raise too_long("step_mixture", self.t)
         state = {
             "mixture": mixture,
             "total": total,

@@ -63,6 +63,7 @@ class Data(NamedTuple):
     offsets: Array  # (p,)
     d: int
     intercept: bool
+    longest: float  # no row is longer, if w has to stay in a ball
 
 
 class Choice(NamedTuple):

@@ -125,7 +125,16 @@ def data_of(game: Game) -> Data:
         offsets=_constant(game.objective.offsets, np.float64),
         d=problem.n_features,
         intercept=problem.intercept,
+        longest=0.0 if game.w_radius is None else _longest(problem.X),
     )
+
+
+def _longest(X: Any) -> float:
+    """A bound on ‖x_i‖, from the largest entry and the number of entries."""
+    n, values = X.shape[1], X
+    if sparse.issparse(X):
+        n, values = np.diff(X.indptr).max(initial=0), X.data
+    return float(max(values.max(initial=0.0), -values.min(initial=0.0)) * math.sqrt(n))
 
 
 def _constant(values: NDArray[Any], kind: type) -> NDArray[Any]:

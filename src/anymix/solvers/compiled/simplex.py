@@ -20,24 +20,34 @@ def two_sum(v: Array, k: int, x: float) -> float:
 
 @part
 def project_simplex(v: Array, lost: Array, p: int) -> None:
-    """v ← max(v + lost − τ, 0) with Σ = 1, for p numbers and what their rounding has lost.
+    """v ← max(v + lost − τ, 0) with Σ = 1, for p finite numbers and what their rounding has lost.
 
     Those under τ leave and τ rises, until none leaves (Michelot, 1986). At a tie, rounding may let
     some come back and leave again for ever; so the loop goes on only while fewer are left.
     """
-    top = v[0]
-    for k in range(1, p):
-        top = max(top, v[k])
+    top = largest(v, p)
     for k in range(p):
         v[k] = (v[k] - top) + lost[k]  # no digit is lost near the top, where λ lives
-    n, tau = p + 1, max((sum_all(v, p) - 1) / p, -2.0)  # λ ≤ 1, so τ > −2
-    total, n_above = lower(v, p, tau)
+    top = largest(v, p)  # not 0: of numbers beyond 2⁵³ rounding takes more than 1
+    for k in range(p):
+        v[k] -= top
+    n, tau = p + 1, max((sum_all(v, p) - 1) / p, -1.0)  # the largest v is 0 and λ ≤ 1, so τ ≥ −1
+    total, n_above = lower(v, p, tau)  # τ < 0, so the largest stays above it and n_above ≥ 1
     while n_above < n:
         n = n_above
         total, n_above = lower(v, p, (total - 1) / n)
     tau = (total - 1) / n_above  # what rounding has left
     for k in range(p):
         v[k] = max(v[k] - tau, 0.0)
+
+
+@inline
+def largest(v: Array, p: int) -> float:
+    """The largest of p numbers."""
+    top = v[0]
+    for k in range(1, p):
+        top = max(top, v[k])
+    return float(top)
 
 
 @fast
