@@ -1,0 +1,317 @@
+"""Losses of C models on rows held out, and what they say of domains and mixtures.
+
+    D_ck      mean loss of model c on domain k          A_c   on all rows, Σ_k m̄_k D_ck
+    s_k       standard error of D_0k                    ξ_k   standard normal, the same for every c
+    V_c       E_ξ max_{λ∈Λ} Σ_k λ_k (D_ck + s_k ξ_k − b_k)
+    π_c       E_ξ of the λ that attains the maximum: the chance that k is the worst domain
+
+Model 0 is the reference. V looks at domains as they might have been, for which one is worst is
+known only as surely as the means are. All models meet the same s_k ξ_k: with errors of its own, a
+model that hardly tells rows apart would do well, because its losses differ little.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from anymix.mixtures import MixtureSet, NoPenalty, Penalty
+
+Array = NDArray[np.float64]
+
+__all__ = ["Errors", "HeldOut", "Judged", "chances", "worst_mixtures"]
+
+DRAWS, FEW_DRAWS = 1000, 200  # of ξ; few where each worst mixture is a program of its own
+MOST_AT_ONCE = 2e6  # numbers
+
+
+def _draws(count: int, p: int) -> Array:
+    """ξ, (count, p): the same in every call, each draw followed by its opposite."""
+    half = np.random.default_rng(0).standard_normal((count // 2, p))
+    return np.concatenate([half, -half])
+
+
+def worst_mixtures(mixtures: MixtureSet, losses: Array, prior: Penalty | None = None) -> Array:
+    """argmax over Λ of ⟨λ, L⟩ (+ log p(λ)) for each L of (C, p)."""
+    if prior is None and mixtures.is_simplex:
+        return np.asarray(np.eye(losses.shape[1])[losses.argmax(axis=1)])
+    corners = mixtures.corners if prior is None else None
+    if corners is not None:
+        return np.asarray(corners[(losses @ corners.T).argmax(axis=1)])
+    penalty = NoPenalty() if prior is None else prior
+    return np.array([penalty.best_response(mixtures, L) for L in losses])
+
+
+def chances(
+    mixtures: MixtureSet, losses: Array, spread: Array, prior: Penalty | None = None
+) -> Array:
+    """π = E_ξ argmax_{λ∈Λ} ⟨λ, L + s∘ξ⟩, (p,).
+
+    Parameters
+    ----------
+    mixtures : MixtureSet
+        Λ.
+    losses : ndarray of shape (p,)
+        L, less the offsets b if there are any.
+    spread : ndarray of shape (p,)
+        s.
+    prior : Penalty or None
+        A prior on λ.
+
+    Returns
+    -------
+    ndarray of shape (p,)
+
+    Examples
+    --------
+    >>> from anymix.mixtures import Simplex
+    >>> chances(Simplex(3), np.array([0.5, 0.5, 0.1]), np.array([0.1, 0.1, 0.1])).round(1)
+    array([0.5, 0.5, 0. ])
+    """
+    if prior is None and mixtures.is_simplex:
+        worst = (losses + spread * _draws(DRAWS, losses.size)).argmax(axis=1)
+        return np.bincount(worst, minlength=losses.size) / DRAWS
+    count = DRAWS if prior is None and mixtures.corners is not None else FEW_DRAWS
+    drawn = losses + spread * _draws(count, losses.size)
+    return np.asarray(worst_mixtures(mixtures, drawn, prior).mean(axis=0))
+
+
+class Judged(ABC):
+    """What the rule asks for. `HeldOut` has the rows; where others keep them, their sums will do.
+
+    Parameters are those of `HeldOut`.
+    """
+
+    mixtures: MixtureSet
+    offsets: Array
+    reference: Array
+    constant: Array | None
+    prior: Penalty | None
+    squared: bool
+
+    @property
+    @abstractmethod
+    def domain_losses(self) -> Array:
+        """D, (C, p)."""
+
+    @property
+    @abstractmethod
+    def spread(self) -> Array:
+        """s, (p,)."""
+
+    @abstractmethod
+    def error(self, c: int, mixture: Array, other: int | None = None) -> float:
+        """The standard error of Σ_k λ_k D_ck, or of Σ_k λ_k (D_ck − D_ok), paired row by row.
+
+        Parameters
+        ----------
+        c : int
+            The place of the model.
+        mixture : ndarray of shape (p,)
+            λ.
+        other : int or None
+            o, the place of the model to subtract.
+
+        Returns
+        -------
+        float
+        """
+
+    @cached_property
+    def regrets(self) -> Array:
+        """D − b, (C, p)."""
+        return self.domain_losses - self.offsets
+
+    @cached_property
+    def pooled(self) -> Array:
+        """A, (C,)."""
+        return np.asarray(self.domain_losses @ self.reference)
+
+    @cached_property
+    def worst(self) -> Array:
+        """A worst mixture of each model for these very rows, (C, p)."""
+        return worst_mixtures(self.mixtures, self.regrets, self.prior)
+
+    @cached_property
+    def value(self) -> Array:
+        """max_{λ∈Λ} Σ_k λ_k (D_ck − b_k) for these very rows, (C,)."""
+        return self._values(self.regrets)
+
+    @cached_property
+    def expected(self) -> Array:
+        """V, (C,)."""
+        C, p = self.domain_losses.shape
+        corners = None if self.prior is not None else self._corners
+        easy = self.prior is None and (self.mixtures.is_simplex or corners is not None)
+        xi = _draws(DRAWS if easy else FEW_DRAWS, p)
+        at_once = max(1, int(MOST_AT_ONCE / (C * max(p, 0 if corners is None else len(corners)))))
+        total = np.zeros(C)
+        for start in range(0, len(xi), at_once):
+            apart = self.spread * xi[start : start + at_once]  # (draws, p)
+            losses = self.regrets + apart[:, None, :]  # (draws, C, p)
+            total += self._values(losses.reshape(-1, p)).reshape(-1, C).sum(axis=0)
+        return total / len(xi)
+
+    def chances(self, c: int = 0) -> Array:
+        """π_c, (p,)."""
+        return chances(self.mixtures, self.regrets[c], self.spread, self.prior)
+
+    def gain(self, c: int, mixture: Array | None = None) -> tuple[float, float]:
+        """Σ_k λ_k (D_0k − D_ck) and its paired standard error; λ is π_0 if it is not given."""
+        lam = self.chances() if mixture is None else mixture
+        difference = self.domain_losses[0] - self.domain_losses[c]
+        return float(lam @ difference), self.error(c, lam, 0)
+
+    @cached_property
+    def _corners(self) -> Array | None:
+        return None if self.mixtures.is_simplex else self.mixtures.corners
+
+    def _values(self, losses: Array) -> Array:
+        """max_λ Σ_k λ_k L_k of each L, less what a prior takes off for far-fetched mixtures."""
+        if self.prior is None and self.mixtures.is_simplex:
+            return np.asarray(losses.max(axis=1))
+        if self.prior is None and self._corners is not None:
+            return np.asarray((losses @ self._corners.T).max(axis=1))
+        mixtures = worst_mixtures(self.mixtures, losses, self.prior)
+        found = np.einsum("cp,cp->c", mixtures, losses)
+        if self.prior is None:
+            return np.asarray(found)
+        least = self.prior.value(self.prior.best_response(self.mixtures, 0 * self.reference))
+        return np.asarray(found - [self.prior.value(lam) - least for lam in mixtures])
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut(Judged):
+    """Losses of C models on n rows held out.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (C, n)
+        The loss of each model on each row; the reference first.
+    average : sparse array of shape (p, n)
+        The shares a_ki of the rows in the domains' means.
+    mixtures : MixtureSet
+        Λ, over the p domains.
+    offsets : ndarray of shape (p,)
+        b, what the losses of the domains are compared with.
+    reference : ndarray of shape (p,)
+        m̄, the mixture of all rows.
+    constant : ndarray of shape (p,) or None
+        The losses of a constant guess.
+    prior : Penalty or None
+        A prior on λ: a model's worst mixture is the argmax of ⟨λ, D − b⟩ + log p(λ), and V the
+        value there, with log p measured from its largest value, so that it is no reward.
+    squared : bool
+        Whether losses are squared errors, whose price is that of their root.
+
+    Examples
+    --------
+    >>> from anymix.mixtures import Simplex
+    >>> average = sparse.csc_array(np.kron(np.eye(2), np.full((1, 2), 0.5)))
+    >>> found = HeldOut(np.array([[1, 1, 4, 6.0], [2, 2, 4, 5.0]]), average, Simplex(2),
+    ...                 np.zeros(2), np.full(2, 0.5))
+    >>> found.domain_losses, found.pooled, found.spread
+    (array([[1. , 5. ],
+           [2. , 4.5]]), array([3.  , 3.25]), array([0., 1.]))
+    """
+
+    losses: Array
+    average: sparse.csc_array
+    mixtures: MixtureSet
+    offsets: Array
+    reference: Array
+    constant: Array | None = None
+    prior: Penalty | None = None
+    squared: bool = False
+
+    def only(self, rows: NDArray[np.bool_]) -> HeldOut:
+        """The same with some of the rows; a domain that has none of them counts as all rows."""
+        average = sparse.lil_array(sparse.csr_array(self.average)[:, rows])
+        shares = np.asarray(average.sum(axis=1)).ravel()
+        for k in np.flatnonzero(shares == 0):
+            average[k, :] = 1.0 / average.shape[1]
+        scale = sparse.diags_array(1 / np.where(shares > 0, shares, 1.0))
+        kept = sparse.csc_array(scale @ sparse.csr_array(average))
+        return replace(self, losses=self.losses[:, rows], average=kept)
+
+    @cached_property
+    def domain_losses(self) -> Array:
+        """D, (C, p)."""
+        return np.asarray((self.average @ self.losses.T).T, dtype=np.float64)
+
+    @cached_property
+    def spread(self) -> Array:
+        """s, (p,)."""
+        return self._errors.by_domain(self.losses[0])
+
+    @cached_property
+    def _errors(self) -> Errors:
+        return Errors(self.average)
+
+    def error(self, c: int, mixture: Array, other: int | None = None) -> float:
+        """As `Judged` says, from the rows themselves."""
+        loss = self.losses[c] if other is None else self.losses[c] - self.losses[other]
+        return self._errors.of(loss, mixture)
+
+
+class Errors:
+    """Standard errors of the means Σ_i a_ki v_i of independent rows i.
+
+        se² = Σ_i a_ki² (v_i − v̄_k)²/(1 − Σ_j a_kj²),     of m equal shares Σ (v_i − v̄)²/(m(m − 1))
+
+    A single row says nothing of its own error: it has that of one row among all.
+
+    Parameters
+    ----------
+    average : sparse array of shape (p, n)
+        The shares a_ki.
+
+    Examples
+    --------
+    >>> average = sparse.csc_array(np.full((1, 4), 0.25))
+    >>> Errors(average).of(np.array([1.0, 2.0, 3.0, 4.0]), np.ones(1))  # √(5/3)/2
+    0.645...
+    """
+
+    def __init__(self, average: sparse.csc_array) -> None:
+        self.rows = sparse.csr_array(average)  # (p, n)
+        self.transposed = self.rows.T
+        squares = np.asarray(self.rows.multiply(self.rows).sum(axis=1)).ravel()
+        self.rest = 1 - squares  # 1 − Σ_j a_kj²
+        self.single = self.rest <= 1e-12
+
+    def of(self, values: Array, mixture: Array) -> float:
+        """se of Σ_k λ_k Σ_i a_ki v_i."""
+        scale = np.where(self.single, 0.0, mixture / np.sqrt(np.where(self.single, 1.0, self.rest)))
+        means = self.rows @ values
+        # e_i = Σ_k u_k a_ki (v_i − v̄_k), u_k = λ_k/√(1 − Σ_j a_kj²)
+        parts = values * (self.transposed @ scale) - self.transposed @ (scale * means)
+        alone = mixture[self.single] * _deviation(values) if self.single.any() else np.empty(0)
+        return _length(np.concatenate([parts, alone]))
+
+    def by_domain(self, values: Array) -> Array:
+        """se of every domain's mean, (p,)."""
+        means = self.rows @ values
+        k = np.repeat(np.arange(len(means)), np.diff(self.rows.indptr))  # the domain of each entry
+        e = self.rows.data * (values[self.rows.indices] - means[k])
+        unit = float(np.max(np.abs(e), initial=0.0)) or 1.0  # squares of huge numbers overflow
+        squares = np.bincount(k, (e / unit) ** 2, minlength=len(means))
+        found = unit * np.sqrt(squares / np.where(self.single, 1.0, self.rest))
+        return np.where(self.single, _deviation(values), found) if self.single.any() else found
+
+
+def _deviation(values: Array) -> float:
+    """The standard deviation of rows; infinite for one."""
+    n = len(values)
+    return _length(values - values.mean()) / np.sqrt(n - 1) if n > 1 else np.inf
+
+
+def _length(parts: Array) -> float:
+    """‖e‖ without overflow."""
+    unit = float(np.max(np.abs(parts), initial=0.0))
+    return unit * float(np.linalg.norm(parts / unit)) if 0 < unit < np.inf else unit
