@@ -127,13 +127,14 @@ class Table:
 
     def domain_losses(self, column: str, splits: Iterable[int]) -> Array:
         """D, (p,)."""
-        return np.mean([self.means[column][s] for s in splits], axis=0)
+        return np.asarray(np.mean([self.means[column][s] for s in splits], axis=0))
 
     def change(self, column: str, base: str) -> tuple[float, float]:
         """Of the worst domain and of all rows, relative."""
         splits = self.splits(column, base)
         D, D0 = (self.domain_losses(c, splits) for c in (column, base))
-        return D.max() / D0.max() - 1, self.shares @ D / (self.shares @ D0) - 1
+        A, A0 = self.shares @ D, self.shares @ D0
+        return float(D.max() / D0.max() - 1), float(A / A0 - 1)
 
     def error(self, column: str, base: str, s: int) -> Array:
         """Paired error of each domain's D in one split, (p,)."""

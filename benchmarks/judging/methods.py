@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn import config_context
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Ridge, RidgeCV
 from sklearn.metrics import get_scorer
@@ -25,6 +26,7 @@ Method = Callable[[Array, Array, Strings, Array, Strings], Array]
 CS = np.logspace(-4, 4, 13)
 ALPHAS = np.logspace(-3, 6, 28)
 MANY = 10_000  # iterations: as many as a fit may need
+DRO_BATCH = 32  # rows of each domain
 FLOOR = 1e-6  # probabilities are evaluated as at least this and at most 1 − this
 
 
@@ -141,7 +143,7 @@ def _mixture(
     return np.asarray(np.sum([w * np.asarray(m.predict(X_test)) for w, m in used], axis=0))
 
 
-# GroupDRO, with torch ----------------------------------------------------------------------------
+# GroupDRO ----------------------------------------------------------------------------------------
 
 
 def group_dro(kind: str) -> Method:
@@ -175,35 +177,31 @@ def _linear(kind: str, X: Array, w: Array) -> Array:
 
 
 def _dro_epochs(kind: str, X: Array, y: Array, d: Strings, decay: float) -> Iterator[Array]:
-    """w after every epoch of 50 steps or more, 200 at most."""
-    import torch
-    from torch.nn import functional
-
-    per_domain, eta, n_epochs = 32, 0.01, 200
+    """w after every epoch of 50 steps of Adam or more, 200 at most."""
     names, k = np.unique(d, return_inverse=True)
-    rows = [np.flatnonzero(k == i) for i in range(len(names))]
-    rng = np.random.default_rng(0)
-    features, target = torch.tensor(X), torch.tensor(y)
-    w = torch.zeros(X.shape[1] + 1, dtype=torch.float64, requires_grad=True)
-    q = torch.full((len(names),), 1 / len(names), dtype=torch.float64)
-    optimizer = torch.optim.Adam([w], lr=0.01)
-    for _ in range(n_epochs):
-        for _ in range(max(50, len(y) // (per_domain * len(names)))):
-            batch = np.concatenate([rng.choice(r, per_domain) for r in rows])
-            z = features[batch] @ w[:-1] + w[-1]
-            goal = target[batch]
-            losses = (
-                functional.binary_cross_entropy_with_logits(z, goal, reduction="none")
-                if kind == "classification"
-                else (z - goal) ** 2
-            )
-            of_domain = losses.reshape(len(names), per_domain).mean(dim=1)
-            q = q * torch.exp(eta * of_domain.detach())
-            q = q / q.sum()
-            optimizer.zero_grad()
-            (q @ of_domain + decay / 2 * (w[:-1] ** 2).sum()).backward()
-            optimizer.step()
-        yield w.detach().numpy().copy()
+    p, rng = len(names), np.random.default_rng(0)
+    rows = [np.flatnonzero(k == j) for j in range(p)]
+    n_steps = max(50, len(y) // (DRO_BATCH * p))
+    A = np.column_stack([X, np.ones(len(y))])
+    decays = np.append(np.full(X.shape[1], decay), 0.0)
+    w, first, second, q, step = *np.zeros((3, A.shape[1])), np.full(p, 1 / p), 0
+    for _ in range(200):
+        batches = np.hstack([rng.choice(r, (n_steps, DRO_BATCH)) for r in rows])
+        for batch in batches:
+            Z, goal, step = A[batch], y[batch], step + 1
+            z = Z @ w
+            if kind == "classification":
+                losses, slopes = np.logaddexp(0, z) - goal * z, expit(z) - goal
+            else:
+                losses, slopes = (z - goal) ** 2, 2 * (z - goal)
+            q = q * np.exp(0.01 * losses.reshape(p, DRO_BATCH).mean(axis=1))
+            q /= q.sum()
+            gradient = (slopes * np.repeat(q / DRO_BATCH, DRO_BATCH)) @ Z + decays * w
+            first = 0.9 * first + 0.1 * gradient
+            second = 0.999 * second + 0.001 * gradient**2
+            scale = np.sqrt(second / (1 - 0.999**step)) + 1e-8
+            w = w - 0.01 * first / (1 - 0.9**step) / scale
+        yield w
 
 
 # MCGrad ------------------------------------------------------------------------------------------

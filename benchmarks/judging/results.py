@@ -86,7 +86,7 @@ def load(folder: Path, task: Task) -> Result | None:
     """The result of a task, None where there is no whole file."""
     file = path(folder, task)
     try:
-        with np.load(file, allow_pickle=False) as archive:
+        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
             data = {name: archive[name] for name in archive.files}  # checks every checksum
     except (FileNotFoundError, EOFError, ValueError, zipfile.BadZipFile):
         return None
