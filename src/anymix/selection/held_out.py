@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +30,13 @@ DRAWS, FEW_DRAWS = 1000, 200  # of ξ; few where each worst mixture is a program
 MOST_AT_ONCE = 2e6  # numbers
 
 
+@lru_cache(maxsize=4)
 def _draws(count: int, p: int) -> Array:
     """ξ, (count, p): the same in every call, each draw followed by its opposite."""
     half = np.random.default_rng(0).standard_normal((count // 2, p))
-    return np.concatenate([half, -half])
+    found = np.concatenate([half, -half])
+    found.flags.writeable = False
+    return found
 
 
 def worst_mixtures(mixtures: MixtureSet, losses: Array, prior: Penalty | None = None) -> Array:
