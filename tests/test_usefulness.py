@@ -5,6 +5,7 @@ import math
 import statistics
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import anymix as ax
 from anymix.tables import fit_table
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -242,7 +244,8 @@ def test_simulated_tables(usefulness: Any) -> None:
         columns = {"linear": linear, "trees": linear, "t=1/2": linear, **losses}
         # What knows the domain is no measure of what can be had without it.
         told = {"domain known": [0.1, 0.1], "blend with domain": [0.1, 0.1]}
-        return result({**columns, **told}, chosen=chosen)
+        promised = [[2.0, 1.0], [1.5, 1.0]]
+        return result({**columns, **told}, chosen=chosen, promised=promised)
 
     same = [one([1, 1], "linear"), one([1, 1], "t=1/2", **{"t=1/2": [1, 1.004]})]
     differs = [
@@ -254,6 +257,8 @@ def test_simulated_tables(usefulness: Any) -> None:
     of = {simulated.ONE_LAW: same, simulated.TELLING: differs}
     lines = [line.found.value for line in page._simulations(of)]
     assert lines == pytest.approx([50, 100 * 0.75 * 0.004 / 2, 50], rel=1e-4)
+    row = page.simulated_rows(of)[3]  # all four
+    assert row == ("one-differs", "4", "+25.00 %", "+12.50 %", "-10.00 %", "-5.00 %")
 
 
 @pytest.mark.parametrize("law", ["one-law", "one-differs", "one-differs-silently"])
@@ -439,6 +444,45 @@ def test_a_changed_wheel_is_not_opened(
     (tmp_path / "benchmarks" / tables.WHEEL).write_bytes(b"not the wheel")
     with pytest.raises(OSError, match="damaged or another file"):
         tables.r_table("carData/TitanicSurvival")
+
+
+# The flagship ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", ["classes", "numbers"])
+def test_all_columns_come_of_one_fit(usefulness: Any, table: str) -> None:
+    """They are what a user's own calls predict."""
+    learners, tables = (importlib.import_module(f"judging.{n}") for n in ("learners", "tables"))
+    rows = tables.split(tables.load(table), 0)
+    found = learners.learn((table, 0, "anymix"))
+    classify = rows.kind == "classification"
+    model = (ax.AnyMixClassifier if classify else ax.AnyMixRegressor)()
+    model.fit(rows.X, rows.y, domains=rows.domains)
+
+    def losses(model: Any, **how: Any) -> Any:
+        if classify:
+            p = model.predict_proba(rows.X_test, **how)[:, 1]
+            p = np.clip(p, 1e-6, 1 - 1e-6)
+            return -np.where(rows.y_test == 1, np.log(p), np.log(1 - p))
+        return (rows.y_test - model.predict(rows.X_test, **how)) ** 2
+
+    chosen, reference = (str(found.facts[name]) for name in ("chosen", "reference"))
+    close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6)
+    close(found.losses[chosen], losses(model))
+    close(found.losses["domain known"], losses(model, domains=rows.domains_test))
+    close(found.losses["domain known"], found.losses["blend with domain"])
+    assert chosen == model.recommendation_.chosen
+    assert reference == model.recommendation_.reference
+    assert str(found.facts["simpler"]) in ("linear", "trees")
+    # All test rows of "few" are drawn.
+    few = rows.domains_test == "few"
+    adapted = losses(model.adapted(rows.X_test[few], guard=False))
+    assert few.sum() < 50
+    close(found.losses["50 rows, always"][few], adapted[few])
+    guarded = losses(model.adapted(rows.X_test[few]))
+    close(found.losses["50 rows, guarded"][few], guarded[few])
+    assert found.facts["mixtures"].shape == (20, 2)
+    assert np.isfinite(found.facts["mixture losses"]).all()
 
 
 # Rivals ------------------------------------------------------------------------------------------

@@ -201,7 +201,7 @@ def _seconds(result: Result) -> tuple[float, float]:
 
 
 def _simulations(simulations: Simulated) -> Iterator[Line]:
-    same = [_simulated(result) for result in simulations.get(ONE_LAW, ())]
+    same = [Simulation(result) for result in simulations.get(ONE_LAW, ())]
     if same:
         note = f"{len(same)} tables"
         kept = mean([100.0 * one.kept for one in same])
@@ -214,7 +214,7 @@ def _simulations(simulations: Simulated) -> Iterator[Line]:
         (TELLING, "features tell the domain", 90),
         (SILENT, "features are silent", 80),
     ):
-        tables = [_simulated(result) for result in simulations.get(law, ())]
+        tables = [Simulation(result) for result in simulations.get(law, ())]
         chance = [one for one in tables if one.to_have >= LEAST_TO_HAVE]
         if chance:
             found = mean([100.0 * (one.got >= one.to_have / 2) for one in chance])
@@ -227,8 +227,20 @@ def _simulations(simulations: Simulated) -> Iterator[Line]:
             yield Line(label, target, found, at_least=True, note=note)
 
 
-class _simulated:  # noqa: N801
-    """kept, cost to all rows, gain of the worst domain got and to be had within the price."""
+class Simulation:
+    """What was recommended on a simulated table, and what came of it.
+
+    Attributes
+    ----------
+    kept : bool
+        The reference was.
+    cost : float
+        The relative change of all rows.
+    got, to_have : float
+        The relative gain of the worst domain; the largest one of a candidate within the price.
+    promised_cost, promised : float
+        Cost and gain on the held-out rows, each row under what the other folds chose.
+    """
 
     def __init__(self, result: Result):
         p = len(result.shares)
@@ -246,6 +258,23 @@ class _simulated:  # noqa: N801
         self.cost = A[chosen] / A[reference] - 1
         self.got = gain[chosen]
         self.to_have = max(gain[name] for name in D if A[name] <= limit)
+        held, held_chosen = result.facts["promised"]
+        self.promised = float(1 - held_chosen.max() / held.max())
+        self.promised_cost = float(result.shares @ held_chosen / (result.shares @ held) - 1)
+
+
+def simulated_rows(simulations: Simulated) -> Rows:
+    """Promises on held-out rows and what they are worth; all tables, then those that moved."""
+    rows: Rows = [("simulated", "tables", "gain promised", "got", "cost promised", "paid")]
+    for law, results in simulations.items():
+        every = [Simulation(result) for result in results]
+        for label, some in ((law, every), (f"{law}, moved", [o for o in every if not o.kept])):
+            if some:
+                means = np.mean(
+                    [(o.promised, o.got, o.promised_cost, o.cost) for o in some], axis=0
+                )
+                rows.append((label, str(len(some)), *(f"{100 * x:+.2f} %" for x in means)))
+    return rows
 
 
 # The page ----------------------------------------------------------------------------------------
@@ -341,6 +370,8 @@ def page(groups: Groups, simulations: Simulated) -> str:
             "the fits the column is available. Version 0.2's are against its own linear model."
         )
         parts += ["## Columns", explained, markdown(column_rows(groups))]
+    if any(simulations.values()):
+        parts += ["## Simulated tables", markdown(simulated_rows(simulations))]
     for group, tables in groups.items():
         if tables:
             parts += [f"## The {group} tables", markdown(table_rows(tables))]
