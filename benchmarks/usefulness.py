@@ -31,6 +31,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse
 import multiprocessing
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
@@ -107,12 +108,24 @@ def _lines(folder: Path, left: Sequence[Task], jobs: int) -> Iterator[str]:
         yield from (work(folder, task) for task in left)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent) as pool:
         futures = [pool.submit(work, folder, task) for task in left]
         try:
             yield from (future.result() for future in as_completed(futures))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """Idle workers would outlive a killed run: they hold both ends of their queue."""
+
+    def wait() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 # Reading -----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ values. Only MCGrad looks at `domains_test`. To compare another method, add a li
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -213,6 +214,7 @@ def mcgrad(kind: str) -> Method:
     def fit(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
         from mcgrad.methods import MCGrad, RegressionMCGrad
 
+        logging.getLogger("mcgrad").setLevel(logging.ERROR)
         linear = _tuned(kind, X, y)
         features = [f"x{j}" for j in range(X.shape[1])]
         frame, test = (
