@@ -196,6 +196,7 @@ class _AnyMix(BaseEstimator):
         with _clock(seconds, "refit"):
             pairs = list(zip(learners, settings, strict=True))
             self._plain = [learner.fit(every, found) for learner, found in pairs]
+        with _clock(seconds, "refit with domain"):
             self._experts, self._classifier = [], DomainClassifier()
             if decision.pi and self.domain_use != "unused":
                 pairs = list(zip(learners, expert_settings, strict=True))

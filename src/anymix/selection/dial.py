@@ -60,9 +60,9 @@ def smoothed_worst(
     losses_at: Callable[[Array], Array],
     chances: Callable[[Array], Array],
     reference: Array,
-    t: float,
+    t: Array,
 ) -> tuple[Array, float]:
-    """The π of the dial at t: the chance of each domain to be the worst one of f_{(1−t) m̄ + t π}.
+    """π for each place t of the dial: how likely each domain is the worst of f_{(1−t) m̄ + t π}.
 
         π_i = π_{i−1} + (P(π_{i−1}) − π_{i−1})/i,   i = 1..50,   π_0 = m̄,
         P(π) = E_ξ argmax over Λ of ⟨λ, D + s∘ξ⟩,   D the domain losses of f_{(1−t) m̄ + t π}
@@ -72,33 +72,35 @@ def smoothed_worst(
     Parameters
     ----------
     losses_at : function
-        λ (p,) -> D (p,).
+        λ (T, p) -> D (T, p).
     chances : function
         D (p,) -> E_ξ argmax (p,).
     reference : ndarray of shape (p,)
         m̄.
-    t : float
-        The dial, from 0 (m̄) to 1.
+    t : ndarray of shape (T,)
+        Places of the dial, from 0 (m̄) to 1.
 
     Returns
     -------
-    pi : ndarray of shape (p,)
-        π.
+    pi : ndarray of shape (T, p)
+        π of each.
     change : float
         The largest change of the last step.
 
     Examples
     --------
     >>> fair = smoothed_worst(lambda lam: 1 - lam, lambda D: np.eye(2)[D.argmax()],
-    ...                       np.array([0.9, 0.1]), 1.0)   # D_k falls as λ_k grows
+    ...                       np.array([0.9, 0.1]), np.array([1.0]))   # D_k falls as λ_k grows
     >>> fair[0]
-    array([0.5, 0.5])
+    array([[0.5, 0.5]])
     """
-    pi, change = reference, 0.0
+    t = t[:, None]
+    pi = np.tile(reference, (len(t), 1))
     for i in range(1, STEPS + 1):
-        step = (chances(losses_at((1 - t) * reference + t * pi)) - pi) / i
-        pi, change = pi + step, float(np.abs(step).max())
-    return pi, change
+        D = losses_at((1 - t) * reference + t * pi)
+        step = (np.array([chances(each) for each in D]) - pi) / i
+        pi = pi + step
+    return pi, float(np.abs(step).max())
 
 
 @dataclass(frozen=True, eq=False)

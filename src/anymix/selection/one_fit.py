@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -125,14 +125,14 @@ class OutOfFold:
             reference,
             np.asarray(average @ self.losses(self.constant)),
             squared=self.y is not None,
+            constant_rows=self.losses(self.constant),
         )
 
     def by_expert(self, mixture: Array) -> Array:
-        """λ_e/m̄_e of the experts, (E,)."""
-        _, reference = self.averages
-        E = self.Q.shape[1]
-        lam, m = (np.bincount(self.expert, each, E) for each in (mixture, reference))
-        return np.asarray(np.divide(lam, m, out=np.zeros(E), where=m > 0))
+        """λ_e/m̄_e of the experts, (..., E), of mixtures (..., p)."""
+        members = np.eye(self.Q.shape[1])[self.expert]  # (p, E)
+        lam, m = mixture @ members, self.averages[1] @ members
+        return np.asarray(np.divide(lam, m, out=np.zeros_like(lam), where=m > 0))
 
     @property
     def domain_probabilities(self) -> Array:
@@ -231,17 +231,17 @@ def decide(data: OutOfFold, mixtures: MixtureSet, price: float) -> Decision:
             w_domain = _blend_weight(data, data.experts[:, *own], v)
         QH = data.Q * _blend(w_domain, data.experts)
         spread = Errors(average).by_domain(data.losses(plain[r]))
-        fixed_point = partial(
-            smoothed_worst,
-            lambda lam: average @ data.losses(_asked(QH, data.Q, data.by_expert(lam))),
-            lambda D: chances(mixtures, D, spread),
-            m,
+
+        def losses_at(lam: Array) -> Array:
+            said = _asked(QH, data.Q, data.by_expert(lam))  # (n, T)
+            return np.asarray((average @ data.losses(said.T).T).T)
+
+        found, change = smoothed_worst(
+            losses_at, lambda D: chances(mixtures, D, spread), m, np.array(DIAL)
         )
-        for t in DIAL:
-            pi[t], last = fixed_point(t)
-            change = max(change, last)
-            ratio = data.by_expert((1 - t) * m + t * pi[t])
-            candidates.append(_asked(QH, data.Q, ratio))
+        pi = dict(zip(DIAL, found, strict=True))
+        lam = [(1 - t) * m + t * pi[t] for t in DIAL]
+        candidates += list(_asked(QH, data.Q, data.by_expert(np.array(lam))).T)
     judged = data.held_out(candidates, mixtures)
     t = (0.0, *DIAL)[choose(judged, price)]
     return Decision(w, w_domain, pi, change, names[r], t, judged)
@@ -347,5 +347,5 @@ def _blend_weight(data: OutOfFold, predicted: Array, v: Array) -> float:
 
 
 def _asked(QH: Array, Q: Array, ratio: Array) -> Array:
-    """f_λ of rows whose Q∘H is known: two products."""
-    return np.asarray((QH @ ratio) / (Q @ ratio))
+    """f_λ of rows whose Q∘H is known: two products; (n,), or (n, T) of ratios (T, E)."""
+    return np.asarray((QH @ ratio.T) / (Q @ ratio.T))
