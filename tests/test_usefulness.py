@@ -207,9 +207,10 @@ def flagship(**losses: Any) -> dict[str, Any]:
         "mixtures": [[0.5, 0.5]],
         "mixture losses": [1.4],
         "mixture errors": [0.1],
+        "accepted": True,
         "seconds": 3.0,
-        "parts": ["linear", "trees", "choice"],
-        "seconds of parts": [1.0, 0.5, 1.5],
+        "parts": ["linear", "trees", "choice", "refit"],
+        "seconds of parts": [0.5, 0.5, 1.5, 0.5],
     }
     columns = {"domain known": [1, 1], "50 rows, guarded": [1, 1], "blend": [2, 1], **losses}
     return {"losses": columns, **facts}
@@ -231,7 +232,7 @@ def test_acceptance_counts_tables(usefulness: Any) -> None:
     assert lines["tables: clearly better, of 3"].note == "good, dear"
     pays = lines["tables: all rows pay more than the price and one error"]
     assert (pays.note, pays.verdict) == ("bad, dear", "not reached")  # 1.375 and 1.35 of 1.25
-    speed = lines["CPU seconds of the fit / (linear + trees, tuned apart)"]
+    speed = lines["CPU seconds of the fit / (linear + trees, tuned apart and fitted to all rows)"]
     assert speed.found.value == pytest.approx(3 / 1.5)
     assert not any(text.startswith("67") for text in lines)
     assert "| blend " in page.page({"22": tables, "67": []}, {})

@@ -72,7 +72,8 @@ def anymix(rows: Split, seed: int) -> tuple[Losses, Facts]:
     adapting = _Adapting(model, rows, losses[str(facts["chosen"])])
     rng = np.random.default_rng(seed)
     losses[ALWAYS], losses[GUARDED] = adapting.each_domain(rng)
-    return losses, facts | adapting.random_mixtures(losses[str(facts["reference"])], rng)
+    facts |= adapting.random_mixtures(losses[str(facts["reference"])], rng)
+    return losses, facts | {"accepted": np.array(adapting.accepted[MANY_ROWS])}
 
 
 def _candidates(rows: Split) -> tuple[Any, Losses, Facts]:
