@@ -171,6 +171,9 @@ class _AnyMix(BaseEstimator):
         if E > 1:
             with _clock(seconds, "domain classifier"):
                 Q = DomainClassifier().tune(sample, splits)
+        fold = np.zeros(len(few), dtype=np.intp)
+        for number, (_, test) in enumerate(splits):
+            fold[test] = number
         data = OutOfFold(
             [learner.name for learner in learners],
             np.array(said),
@@ -181,12 +184,12 @@ class _AnyMix(BaseEstimator):
             np.ones(len(few)) if few.weight is None else few.weight,
             _constant(few),
             None if few.classes is not None else few.y,
+            fold,
             m / m.sum(),
         )
         with _clock(seconds, "choice"):
             decision = decide(data, mixtures, price)
-            folds = [np.asarray(test) for _, test in splits]
-            predicted = cross_fitted(data, folds, mixtures, price)
+            predicted = cross_fitted(data, mixtures, price)
         self._learnt = data, decision, mixtures, price, seed
         kind = "blend" if len(learners) == 2 else learners[0].name
         chosen = decision.chosen

@@ -169,11 +169,27 @@ class Judged(ABC):
         """π_c, (p,)."""
         return chances(self.mixtures, self.regrets[c], self.spread, self.prior)
 
-    def gain(self, c: int, mixture: Array | None = None) -> tuple[float, float]:
-        """Σ_k λ_k (D_0k − D_ck) and its paired standard error; λ is π_0 if it is not given."""
-        lam = self.chances() if mixture is None else mixture
-        difference = self.domain_losses[0] - self.domain_losses[c]
-        return float(lam @ difference), self.error(c, lam, 0)
+    @property
+    def by_fold(self) -> tuple[Array, Array]:
+        """D of each fold's rows, (F, C, p), and their shares of the domains' rows, (F, p)."""
+        return self.domain_losses[None], np.ones((1, len(self.reference)))
+
+    def gain(self, c: int) -> tuple[float, float]:
+        """G = Σ_f Σ_k π_fk a_fk (D_f0k − D_fck), and its paired standard error.
+
+        π_f is π_0 without the rows of fold f, a_fk the share of domain k's rows in fold f: rows
+        that look bad by chance do not choose the domain that they are judged on.
+        """
+        D, a = self.by_fold
+        pi = self.chances()[None]
+        if len(D) > 1:
+            sums, rest = a * D[:, 0], 1 - a
+            known = rest > 1e-9  # else all rows of the domain are in this fold
+            means = (sums.sum(axis=0) - sums) / np.where(known, rest, 1.0)
+            means = np.where(known, means, self.pooled[0]) - self.offsets
+            pi = np.array([chances(self.mixtures, L, self.spread, self.prior) for L in means])
+        G = float(np.sum(pi * a * (D[:, 0] - D[:, c])))
+        return G, self.error(c, np.asarray((a * pi).sum(axis=0)), 0)
 
     @cached_property
     def _corners(self) -> Array | None:
@@ -218,6 +234,8 @@ class HeldOut(Judged):
         Whether losses are squared errors, whose price is that of their root.
     constant_rows : ndarray of shape (n,) or None
         The loss of the constant guess on each row.
+    fold : ndarray of shape (n,) or None
+        The number of each row's fold.
 
     Examples
     --------
@@ -239,6 +257,7 @@ class HeldOut(Judged):
     prior: Penalty | None = None
     squared: bool = False
     constant_rows: Array | None = None
+    fold: NDArray[np.intp] | None = None
 
     def only(self, rows: NDArray[np.bool_]) -> HeldOut:
         """The same with some of the rows; a domain that has none of them counts as all rows."""
@@ -248,7 +267,13 @@ class HeldOut(Judged):
             average[k, :] = 1.0 / average.shape[1]
         scale = sparse.diags_array(1 / np.where(shares > 0, shares, 1.0))
         kept = sparse.csc_array(scale @ sparse.csr_array(average))
-        return replace(self, losses=self.losses[:, rows], average=kept)
+        return replace(
+            self,
+            losses=self.losses[:, rows],
+            average=kept,
+            constant_rows=None if self.constant_rows is None else self.constant_rows[rows],
+            fold=None if self.fold is None else self.fold[rows],
+        )
 
     @cached_property
     def domain_losses(self) -> Array:
@@ -259,6 +284,19 @@ class HeldOut(Judged):
     def spread(self) -> Array:
         """s, (p,)."""
         return self._errors.by_domain(self.losses[0])
+
+    @property
+    def by_fold(self) -> tuple[Array, Array]:
+        """As `Judged` says, from the rows themselves."""
+        if self.fold is None:
+            return super().by_fold
+        p, F = len(self.reference), int(self.fold.max()) + 1
+        rows = sparse.coo_array(self.average)
+        place = p * self.fold[rows.coords[1]] + rows.coords[0]
+        cells = sparse.csr_array((rows.data, (place, rows.coords[1])), shape=(F * p, rows.shape[1]))
+        a = np.asarray(cells.sum(axis=1)).ravel()
+        D = (cells @ self.losses.T) / np.where(a > 0, a, 1.0)[:, None]
+        return D.reshape(F, p, -1).transpose(0, 2, 1), a.reshape(F, p)
 
     @property
     def constant_errors(self) -> Array | float:

@@ -70,6 +70,8 @@ class OutOfFold:
         The predictions of a constant guess.
     y : ndarray of shape (n,) or None
         The targets of a regression; None for classes.
+    fold : ndarray of shape (n,)
+        The number of each row's fold.
     shares : ndarray of shape (p,)
         m̄ of the rows that the models are fitted to, by which f_λ divides: parts of these rows, and
         folds, have shares of their own, but the same Q.
@@ -84,6 +86,7 @@ class OutOfFold:
     weight: Array
     constant: Array
     y: Array | None
+    fold: Index
     shares: Array
 
     def take(self, rows: Any) -> OutOfFold:
@@ -96,6 +99,7 @@ class OutOfFold:
             k=self.k[rows],
             weight=self.weight[rows],
             constant=self.constant[rows],
+            fold=self.fold[rows],
             y=None if self.y is None else self.y[rows],
         )
 
@@ -130,6 +134,7 @@ class OutOfFold:
             np.asarray(average @ self.losses(self.constant)),
             squared=self.y is not None,
             constant_rows=self.losses(self.constant),
+            fold=self.fold,
         )
 
     def by_expert(self, mixture: Array) -> Array:
@@ -248,17 +253,13 @@ def decide(data: OutOfFold, mixtures: MixtureSet, price: float) -> Decision:
     return Decision(w, w_domain, pi, change, names[r], t, judged)
 
 
-def cross_fitted(
-    data: OutOfFold, folds: Sequence[Index], mixtures: MixtureSet, price: float
-) -> dict[str, Array]:
+def cross_fitted(data: OutOfFold, mixtures: MixtureSet, price: float) -> dict[str, Array]:
     """Predictions of all candidates, each row's chosen without its fold; and "recommended".
 
     Parameters
     ----------
     data : OutOfFold
         The rows.
-    folds : sequence of ndarray
-        The rows of each fold.
     mixtures : MixtureSet
         Λ.
     price : float
@@ -270,14 +271,13 @@ def cross_fitted(
         Besides the candidates "reference", what step 2 took, and "recommended", what step 4 took.
     """
     found: dict[str, Array] = {}
-    for fold in folds:
-        rest = np.ones(len(data.k), dtype=bool)
-        rest[fold] = False
-        decision = decide(data.take(rest), mixtures, price)
-        said = decision.predictions(data.take(fold))
+    for f in np.unique(data.fold):
+        held = data.fold == f
+        decision = decide(data.take(~held), mixtures, price)
+        said = decision.predictions(data.take(held))
         said |= {"reference": said[decision.reference], "recommended": said[decision.chosen]}
         for name, values in said.items():
-            found.setdefault(name, np.zeros(len(data.k)))[fold] = values
+            found.setdefault(name, np.zeros(len(data.k)))[held] = values
     return found
 
 

@@ -4,10 +4,12 @@ With D, A, s, V and π of `held_out`, all of the same held-out rows, and r = 0 t
 
     among the c with A_c ≤ (1 + price)·A_r (of the roots, for squared errors) that are on no domain
     worse than a constant guess (by a paired error) where r is not, take the least V_c;
-    it replaces r if V_r − V_c > 1.645 paired standard errors of Σ_k π_rk (D_rk − D_ck).
+    it replaces r if Σ_k π_k (D_rk − D_ck) exceeds 1.645 paired standard errors, where the π of a
+    fold's rows is π_r of the other folds.
 
-The first line is what everybody else may pay, the second what the worst domain must gain before a
-model is moved: with a one-sided test at 5 %, no difference is claimed where there is none.
+The first line is what everybody else may pay, the second what the worst domain must gain: a
+one-sided test at 5 %. Rows that look bad by chance do not choose the domain they are judged on;
+with the π_r of all rows, 8 % of simulated tables with one law were moved, with this one 4 %.
 """
 
 from __future__ import annotations
@@ -66,9 +68,8 @@ def choose(judged: Judged, price: float = 0.05) -> int:
     """
     V = np.where(admissible(judged, price), judged.expected, np.inf)
     c = int(np.argmin(V))
-    if c == 0 or not V[0] - V[c] > SURE * judged.error(c, judged.chances(), 0):
-        return 0
-    return c
+    gain, error = judged.gain(c)
+    return c if c != 0 and gain > SURE * error else 0
 
 
 def admissible(judged: Judged, price: float) -> NDArray[np.bool_]:
