@@ -29,7 +29,7 @@ Method = Callable[[Array, Array, Strings, Array, Strings], Array]
 
 # What the default of version 0.1 was: γ alone, by the least worst loss of 5 folds.
 GAMMAS_01 = np.logspace(1, -5, 13)
-RULE_01: dict[str, Any] = {"rule": "min", "robustness": (1.0,), "anchor": None, "repeats": 1}
+RULE_01: dict[str, Any] = {"price": np.inf, "robustness": (1.0,), "anchor": None}
 CS = np.logspace(-4, 4, 13)
 ALPHAS = np.logspace(-3, 6, 28)
 HALF_A_STEP = 10 ** (1 / 3), 10 ** (1 / 6)  # of these two, to see what another grid does

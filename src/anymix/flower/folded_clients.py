@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
-from anymix.estimators.guarding import Judged
-from anymix.estimators.mean_errors import in_doubt
 from anymix.flower.client_parts import Clients
 from anymix.flower.fold_questions import About, n_numbers, pack_questions, split_answers
 from anymix.flower.fold_rows import WHOLE
@@ -26,6 +24,7 @@ from anymix.mixtures import MixtureSet, Penalty
 from anymix.problem import part_sums
 from anymix.problem.part_sums import Shapes
 from anymix.problem.parts import Parts
+from anymix.selection.held_out import Judged
 
 Array = NDArray[np.float64]
 Asked = tuple[int, Sequence[part_sums.Question]]  # a fold, and a question to each of its clients
@@ -34,30 +33,33 @@ __all__ = ["ClientsHeldOut", "FoldedClients"]
 
 
 class FoldedClients:
-    """Clients whose rows are in folds; fold r · folds + f is the f-th of repeat r.
+    """Clients whose rows are in folds.
 
     Parameters
     ----------
     clients : Clients
         The clients.
-    folds, repeats, seed : int
-        How many folds, how often the rows are dealt out, and the seed of that.
+    folds, seed : int
+        How many folds, and the seed with which rows are dealt out to them.
     """
 
-    def __init__(self, clients: Clients, folds: int, repeats: int, seed: int) -> None:
-        self.clients, self.roster, self.n = clients, clients.roster, folds * repeats
-        self._settings = {"folds": folds, "repeats": repeats, "seed": seed}
+    def __init__(self, clients: Clients, folds: int, seed: int) -> None:
+        self.clients, self.roster, self.n = clients, clients.roster, folds
+        self._settings = {"folds": folds, "seed": seed}
         self.sizes = np.zeros((self.n, len(self.roster.domains)))  # of what each fold fits
         held, self.squares = self.sizes.copy(), np.zeros(self.sizes.shape[1])
         self._fitted, totals = [], []  # of each client: what of its domains each fold fits
-        for place, answer in zip(self.roster.places, self._counts(), strict=True):
+        answers = self._counts()
+        for place, answer in zip(self.roster.places, answers, strict=True):
             self.sizes[:, place] += answer["fitted"]
             held[:, place] += answer["held"]
             self.squares[place] += answer["squares"] / self.roster.sizes[place] ** 2
             self._fitted.append(answer["fitted"])
             totals.append(answer["totals"])
         self._check(held)
-        self.guess = _constant_guess(np.sum(totals, axis=0))
+        every = np.sum(totals, axis=0)
+        self.guess, self.n_rows = _constant_guess(every), every[-1] or every[:-2].sum()
+        self.squared = all(answer["squared"][0] == 1 for answer in answers)
 
     def _counts(self) -> list[Answer]:
         content = pack({}, {**self._settings, "about": "counts"})
@@ -65,7 +67,7 @@ class FoldedClients:
         for member in self.roster.members:
             p, classes = len(member.domains), max(2, member.n_scores)
             shapes: Shapes = {"fitted": (self.n, p), "held": (self.n, p)}
-            shapes |= {"squares": (p,), "totals": (classes + 2,)}
+            shapes |= {"squares": (p,), "totals": (classes + 2,), "squared": (1,)}
             questions[member.key] = Question(content, shapes)
         answers = self.clients.round(FOLDS, questions)
         return [answers[key] for key in self.roster.keys]
@@ -150,21 +152,22 @@ class FoldedClients:
             total[:, place] += answer["losses"]
         return total / self.roster.sizes
 
-    def error_sums(self, models: Array, pairs: Array, mixtures: Array, means: Array) -> Array:
-        """Σ_i e_i² and Σ_i e_i⁴, (T, 2), of the errors of Σ_k λ_k (v̄_ck − v̄_ok).
-
-        The first is the square of the standard error as `mean_error` has it.
-        """
+    def errors(self, models: Array, pairs: Array, mixtures: Array, means: Array) -> Array:
+        """The standard errors of Σ_k λ_k (v̄_ck − v̄_ok), (T,), as `Errors` defines them."""
         rest = 1 - self.squares
-        scales = mixtures / np.sqrt(np.maximum(rest, 1e-12)) / self.roster.sizes
+        single = rest <= 1e-12  # a domain of one row has the error of one row among all
+        scales = np.where(single, 0.0, mixtures / np.sqrt(np.where(single, 1.0, rest)))
+        scales /= self.roster.sizes
         arrays = [
             {"models": models, "pairs": pairs, "scales": scales[:, at], "means": means[:, at]}
             for at in self.roster.places
         ]
-        shapes: list[Shapes] = [{"errors": (len(pairs), 2)}] * len(arrays)
+        shapes: list[Shapes] = [{"errors": (len(pairs), 3)}] * len(arrays)
         answers = self._ask_each("errors", arrays, shapes)
-        single = np.any((mixtures > 0) & (rest <= 1e-12), axis=1)  # a domain of one row
-        return np.where(single[:, None], np.inf, np.sum([a["errors"] for a in answers], axis=0))
+        within, total, squares = np.sum([a["errors"] for a in answers], axis=0).T
+        n = self.n_rows
+        of_one = np.maximum(squares - total**2 / n, 0.0) / (n - 1)
+        return np.asarray(np.sqrt(within + of_one * np.sum(mixtures[:, single] ** 2, axis=1)))
 
     def _ask_each(
         self, about: str, arrays: Sequence[Arrays], shapes: Sequence[Shapes]
@@ -200,7 +203,7 @@ class ClientsHeldOut(Judged):
         The models of every fold; the ordinary one first.
     losses : ndarray of shape (C, p)
         L̂.
-    mixtures, offsets, reference, resolution, constant, prior :
+    mixtures, offsets, reference, constant, prior, squared :
         As in `HeldOut`.
     """
 
@@ -210,10 +213,10 @@ class ClientsHeldOut(Judged):
     mixtures: MixtureSet
     offsets: Array
     reference: Array
-    resolution: float = 0.0
     constant: Array | None = None
     prior: Penalty | None = None
-    _known: dict[tuple[int, int, bytes], tuple[float, float]] = field(default_factory=dict)
+    squared: bool = False
+    _known: dict[tuple[int, int, bytes], float] = field(default_factory=dict)
 
     @property
     def domain_losses(self) -> Array:
@@ -221,29 +224,14 @@ class ClientsHeldOut(Judged):
         return self.losses
 
     @cached_property
-    def squares(self) -> Array:
-        """Σ_i a_ki², (p,)."""
-        return self.folded.squares
-
-    @cached_property
     def spread(self) -> Array:
         """As `Judged` says; asks the clients once."""
         domains = np.eye(self.losses.shape[1])
-        known = self.squares < 1 - 1e-12
-        self._ask([(0, e, None) for e in domains[known]])
-        return np.array(
-            [self.error(0, e) if k else 0.0 for e, k in zip(domains, known, strict=True)]
-        )
+        self._ask([(0, e, None) for e in domains])
+        return np.array([self.error(0, e) for e in domains])
 
     def error(self, c: int, mixture: Array, other: int | None = None) -> float:
         """As `Judged` says; asks the clients where `look` has not done so."""
-        return float(np.sqrt(self._sums(c, mixture, other)[0]))
-
-    def doubt(self, c: int, other: int, mixture: Array) -> float:
-        """As `Judged` says."""
-        return in_doubt(*self._sums(c, mixture, other))
-
-    def _sums(self, c: int, mixture: Array, other: int | None) -> tuple[float, float]:
         key = _key(c, mixture, other)
         if key not in self._known:
             self._ask([(c, mixture, other)])
@@ -255,8 +243,7 @@ class ClientsHeldOut(Judged):
         wanted: list[tuple[int, Array, int | None]] = []
         for mixture in (self.worst, [self.reference] * len(every)):
             wanted += [(c, mixture[c], None) for c in every]
-        wanted += [(c, self.worst[c], self.best) for c in every]
-        wanted += [(c, self.worst[0], 0) for c in every]
+        wanted += [(c, self.chances(), 0) for c in every]
         self._ask(wanted)
 
     def _ask(self, wanted: Sequence[tuple[int, Array, int | None]]) -> None:
@@ -266,9 +253,9 @@ class ClientsHeldOut(Judged):
         means = np.array(
             [self.losses[c] - (none if o is None else self.losses[o]) for c, _, o in wanted]
         )
-        found = self.folded.error_sums(self.models, pairs, mixtures, means)
-        for (c, mixture, o), (square, fourth) in zip(wanted, found.tolist(), strict=True):
-            self._known[_key(c, mixture, o)] = square, fourth
+        found = self.folded.errors(self.models, pairs, mixtures, means)
+        for (c, mixture, o), error in zip(wanted, found.tolist(), strict=True):
+            self._known[_key(c, mixture, o)] = error
 
 
 def _key(c: int, mixture: Array, other: int | None) -> tuple[int, int, bytes]:
