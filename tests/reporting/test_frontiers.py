@@ -86,6 +86,7 @@ def test_the_words_say_what_was_taken_and_what_it_costs() -> None:
     assert "line" not in checked_frontier(a_front(1)).reading()
 
 
+@pytest.mark.filterwarnings("ignore::anymix.estimators.NothingGained")
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_a_frontier_of_regression_names_the_loss_that_was_trained(
     loss: Any, tmp_path: Path
