@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         AgnosticEnsemble,
         AgnosticRegressor,
         AgnosticRegressorCV,
+        AnyMixClassifier,
+        AnyMixRegressor,
         BregmanClusters,
         Personalized,
         agnostic_scorer,
@@ -62,7 +64,8 @@ __version__ = "0.2.0"
 _NAMES = {
     "anymix.auditing": "audit compare",
     "anymix.estimators": "AgnosticClassifier AgnosticClassifierCV AgnosticEnsemble "
-    "AgnosticRegressor AgnosticRegressorCV BregmanClusters Personalized agnostic_scorer",
+    "AgnosticRegressor AgnosticRegressorCV AnyMixClassifier AnyMixRegressor BregmanClusters "
+    "Personalized agnostic_scorer",
     "anymix.mixtures": "Adversary Box Chi2Ball Chi2Penalty DirichletPrior Hull MixtureSet Point "
     "Simplex TVBall Vertices cvar",
     "anymix.problem": "CrossEntropy Hinge Huber LinearDomains SquaredError",
@@ -84,6 +87,8 @@ __all__ = [
     "AgnosticEnsemble",
     "AgnosticRegressor",
     "AgnosticRegressorCV",
+    "AnyMixClassifier",
+    "AnyMixRegressor",
     "Box",
     "BregmanClusters",
     "Certificate",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from anymix.loading import names_on_demand
 
 if TYPE_CHECKING:
+    from anymix.estimators.anymix import AnyMixClassifier, AnyMixRegressor
     from anymix.estimators.clients import Clients, describe_clients
     from anymix.estimators.clustering import BregmanClusters
     from anymix.estimators.ensemble import AgnosticEnsemble
@@ -25,6 +26,8 @@ _PLACE = {
     "AgnosticEnsemble": "anymix.estimators.ensemble",
     "AgnosticRegressor": "anymix.estimators.linear",
     "AgnosticRegressorCV": "anymix.estimators.selection",
+    "AnyMixClassifier": "anymix.estimators.anymix",
+    "AnyMixRegressor": "anymix.estimators.anymix",
     "BregmanClusters": "anymix.estimators.clustering",
     "Clients": "anymix.estimators.clients",
     "NoDomainsWarning": "anymix.estimators.keywords",
@@ -42,6 +45,8 @@ __all__ = [
     "AgnosticEnsemble",
     "AgnosticRegressor",
     "AgnosticRegressorCV",
+    "AnyMixClassifier",
+    "AnyMixRegressor",
     "BregmanClusters",
     "Clients",
     "NoDomainsWarning",

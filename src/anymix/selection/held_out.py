@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +30,13 @@ DRAWS, FEW_DRAWS = 1000, 200  # of ξ; few where each worst mixture is a program
 MOST_AT_ONCE = 2e6  # numbers
 
 
+@lru_cache(maxsize=4)
 def _draws(count: int, p: int) -> Array:
     """ξ, (count, p): the same in every call, each draw followed by its opposite."""
     half = np.random.default_rng(0).standard_normal((count // 2, p))
-    return np.concatenate([half, -half])
+    found = np.concatenate([half, -half])
+    found.flags.writeable = False
+    return found
 
 
 def worst_mixtures(mixtures: MixtureSet, losses: Array, prior: Penalty | None = None) -> Array:
@@ -157,6 +160,11 @@ class Judged(ABC):
             total += self._values(losses.reshape(-1, p)).reshape(-1, C).sum(axis=0)
         return total / len(xi)
 
+    @property
+    def constant_errors(self) -> Array | float:
+        """Paired standard errors of D − constant, (C, p); 0 where the rows are not here."""
+        return 0.0
+
     def chances(self, c: int = 0) -> Array:
         """π_c, (p,)."""
         return chances(self.mixtures, self.regrets[c], self.spread, self.prior)
@@ -208,6 +216,8 @@ class HeldOut(Judged):
         value there, with log p measured from its largest value, so that it is no reward.
     squared : bool
         Whether losses are squared errors, whose price is that of their root.
+    constant_rows : ndarray of shape (n,) or None
+        The loss of the constant guess on each row.
 
     Examples
     --------
@@ -228,6 +238,7 @@ class HeldOut(Judged):
     constant: Array | None = None
     prior: Penalty | None = None
     squared: bool = False
+    constant_rows: Array | None = None
 
     def only(self, rows: NDArray[np.bool_]) -> HeldOut:
         """The same with some of the rows; a domain that has none of them counts as all rows."""
@@ -248,6 +259,13 @@ class HeldOut(Judged):
     def spread(self) -> Array:
         """s, (p,)."""
         return self._errors.by_domain(self.losses[0])
+
+    @property
+    def constant_errors(self) -> Array | float:
+        """As `Judged` says, from the rows themselves."""
+        if self.constant_rows is None:
+            return 0.0
+        return np.array([self._errors.by_domain(L - self.constant_rows) for L in self.losses])
 
     @cached_property
     def _errors(self) -> Errors:

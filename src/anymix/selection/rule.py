@@ -3,7 +3,7 @@
 With D, A, s, V and π of `held_out`, all of the same held-out rows, and r = 0 the reference:
 
     among the c with A_c ≤ (1 + price)·A_r (of the roots, for squared errors) that are on no domain
-    worse than a constant guess where r is not, take the least V_c;
+    worse than a constant guess (by a paired error) where r is not, take the least V_c;
     it replaces r if V_r − V_c > 1.645 paired standard errors of Σ_k π_rk (D_rk − D_ck).
 
 The first line is what everybody else may pay, the second what the worst domain must gain before a
@@ -80,7 +80,8 @@ def admissible(judged: Judged, price: float) -> NDArray[np.bool_]:
     part = (1 + price) ** 2 - 1 if judged.squared else price  # of the root
     good = A - A[0] <= (part * abs(A[0]) if A[0] else 0.0)
     if judged.constant is not None:
-        good &= ~np.any((judged.constant < D) & (judged.constant >= D[0]), axis=1)
+        excess = D - judged.constant
+        good &= ~np.any((excess > judged.constant_errors) & (excess[0] <= 0), axis=1)
     good[0] = True
     return np.asarray(good)
 
