@@ -15,7 +15,10 @@ from anymix.estimators import NothingGained, searching
 from anymix.flower import LocalGrid, federated_fit
 from anymix.flower import fit as federated
 from anymix.flower.client_data import number_of
+from anymix.flower.client_parts import Clients
 from anymix.flower.fold_rows import FoldedRows
+from anymix.flower.folded_clients import FoldedClients
+from anymix.problem.rows import Rows
 
 
 def rows_of(kind: str, n: int = 360) -> tuple[Any, Any, Any, Any]:
@@ -80,6 +83,38 @@ def test_it_is_the_choice_of_the_estimator_on_the_same_folds(
     np.testing.assert_allclose(found.ordinary.w, whole.ordinary_.solution_.w, atol=1e-3)
     assert found.solution.certificate.gap <= 1e-8
     assert len(found.rounds) <= 60
+
+
+@pytest.mark.parametrize("kind", ["apart", "numbers"])
+def test_the_errors_are_those_of_the_rows(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of means, of paired differences, and of what a model has more than a constant guess."""
+    for module in (federated, searching):
+        monkeypatch.setattr(module, "ROUGH", 1e-10)
+    X, y, domains, parts = rows_of(kind)
+    loss = ax.SquaredError() if kind == "numbers" else ax.CrossEntropy()
+    clients = Clients(LocalGrid(app_of(X, y, domains, parts, loss=loss), 4))
+    candidates = searching.candidates_of([1.0], [1e3, 0.1], to_zero=True)
+    ours: Any = federated._Search(FoldedClients(clients, 2, 7), None).run([0.1], candidates)
+    rows = Rows.read(X, y, domains, loss)
+    plan = searching.Plan(candidates, ordinary_gammas=[0.1])
+    theirs = searching.search(rows, splits_of(X, y, domains, parts, 2, 7), plan).held_out
+    held = ours.held_out
+    assert held.squared == theirs.squared == (kind == "numbers")
+    np.testing.assert_allclose(held.constant, np.asarray(theirs.constant), rtol=1e-6)
+    np.testing.assert_allclose(held.spread, theirs.spread, rtol=1e-6)
+    np.testing.assert_allclose(held.chances(), theirs.chances(), atol=2e-3)
+    mixture = np.array([0.2, 0.3, 0.5])
+    for c, other in ((0, None), (1, 0), (2, 1)):
+        expected = theirs.error(c, mixture, other)
+        assert held.error(c, mixture, other) == pytest.approx(expected, rel=1e-5)
+    guess, errors = len(held.losses), np.asarray(theirs.constant_errors)
+    for c, k in ((0, 1), (2, 2)):
+        error = held.error(c, np.eye(3)[k], guess)
+        assert error == pytest.approx(errors[c, k], rel=1e-5)
+    excess = held.losses - held.constant
+    doubtful = (excess > 0) & (excess[0] <= 0)
+    assert doubtful.any()  # a model that says the same of all rows, for the worst mixture
+    np.testing.assert_allclose(held.constant_errors, errors * doubtful, rtol=1e-5)
 
 
 def test_a_client_of_one_row_that_not_every_fold_fits() -> None:

@@ -349,6 +349,15 @@ def _held_out(rows: Rows, losses: Array, times: Array, plan: Plan, alone: _Alone
     elif plan.baseline is not None and not is_regret(plan.baseline):
         b = np.asarray(plan.baseline, dtype=np.float64)
     mean = losses[:, judged] / times[judged]
-    constant = np.asarray(average @ constant_losses(rows)[judged])
-    squared = isinstance(rows.loss, SquaredError)
-    return HeldOut(mean, average, target, b, m / m.sum(), constant, plan.prior, squared)
+    guess = constant_losses(rows)[judged]
+    return HeldOut(
+        mean,
+        average,
+        target,
+        b,
+        m / m.sum(),
+        constant=np.asarray(average @ guess),
+        prior=plan.prior,
+        squared=isinstance(rows.loss, SquaredError),
+        constant_rows=guess,
+    )

@@ -6,8 +6,7 @@ same folds, in whatever process it is answered. A client tells
     counts     of every fold, Σ_i S_ik over the rows that it fits, and over those that it holds out
     sums       `part_sums`, over the rows that a fold fits
     losses     Σ_i S_ik v_ci,  v_ci = ℓ_i(w_{c, f(i)}), of C models of every fold
-    errors     Σ_i (Σ_k s_k S_ik (v_i − v̄_k))², Σ_i v_i and Σ_i v_i², v that of a model or the
-               difference of two
+    errors     Σ_i (Σ_k s_k S_ik (v_i − v̄_k))², v that of a model, or the difference of two
 
 so that the server can judge every model by rows that it has not seen, and knows how surely.
 """
@@ -149,26 +148,30 @@ class FoldedRows:
                 found[c, rows] = part.loss.derivatives(part.scores(w), part.y, 0)[0]
         return found
 
-    def losses(self, models: Array, guess: Array) -> Array:
-        """Σ_i S_ik v_ci, (C + 1, p), the last row of a constant guess, the scores `guess`."""
+    def with_guess(self, models: Array, guess: Array) -> Array:
+        """v of the models, and then of a constant guess, the scores `guess`: (C + 1, n)."""
         problem = self.problem
         z = np.tile(guess, (problem.n_rows, 1))
         constant = problem.loss.derivatives(z if len(guess) > 1 else z[:, 0], problem.y, 0)[0]
-        v = np.concatenate([self.row_losses(models), constant[None]])
-        return np.asarray((self.shares @ v.T).T)
+        return np.concatenate([self.row_losses(models), constant[None]])
 
-    def errors(self, models: Array, pairs: Array, scales: Array, means: Array) -> Array:
-        """Σ_i e_i², Σ_i v_i and Σ_i v_i², (T, 3), e_i = Σ_k s_k S_ik (v_i − v̄_k).
+    def losses(self, models: Array, guess: Array) -> Array:
+        """Σ_i S_ik v_ci, (C + 1, p)."""
+        return np.asarray((self.shares @ self.with_guess(models, guess).T).T)
 
-        v = v_c − v_o for pairs (c, o); o = −1 is 0.
+    def errors(
+        self, models: Array, guess: Array, pairs: Array, scales: Array, means: Array
+    ) -> Array:
+        """Σ_i e_i², (T,), e_i = Σ_k s_k S_ik (v_i − v̄_k).
+
+        v = v_c − v_o for pairs (c, o); C is the guess, and o = −1 is 0.
         """
-        v = np.concatenate([self.row_losses(models), np.zeros((1, self.problem.n_rows))])
+        v = np.concatenate([self.with_guess(models, guess), np.zeros((1, self.problem.n_rows))])
         first, second = pairs.astype(np.intp).T
         values = v[first] - v[second]  # (T, n)
         S = self.shares.T  # (n, p)
         parts = values * (S @ scales.T).T - (S @ (scales * means).T).T
-        sums = [np.sum(a, axis=1) for a in (parts**2, values, values**2)]
-        return np.stack(sums, axis=1)
+        return np.asarray(np.sum(parts**2, axis=1))
 
 
 def answer_about_folds(

@@ -57,8 +57,7 @@ class FoldedClients:
             self._fitted.append(answer["fitted"])
             totals.append(answer["totals"])
         self._check(held)
-        every = np.sum(totals, axis=0)
-        self.guess, self.n_rows = _constant_guess(every), every[-1] or every[:-2].sum()
+        self.guess = _constant_guess(np.sum(totals, axis=0))
         self.squared = all(answer["squared"][0] == 1 for answer in answers)
 
     def _counts(self) -> list[Answer]:
@@ -154,20 +153,20 @@ class FoldedClients:
 
     def errors(self, models: Array, pairs: Array, mixtures: Array, means: Array) -> Array:
         """The standard errors of Σ_k λ_k (v̄_ck − v̄_ok), (T,), as `Errors` defines them."""
-        rest = 1 - self.squares
-        single = rest <= 1e-12  # a domain of one row has the error of one row among all
-        scales = np.where(single, 0.0, mixtures / np.sqrt(np.where(single, 1.0, rest)))
-        scales /= self.roster.sizes
+        scales = mixtures / np.sqrt(1 - self.squares) / self.roster.sizes  # m_k ≥ 2: `_check`
         arrays = [
-            {"models": models, "pairs": pairs, "scales": scales[:, at], "means": means[:, at]}
+            {
+                "models": models,
+                "guess": self.guess,
+                "pairs": pairs,
+                "scales": scales[:, at],
+                "means": means[:, at],
+            }
             for at in self.roster.places
         ]
-        shapes: list[Shapes] = [{"errors": (len(pairs), 3)}] * len(arrays)
+        shapes: list[Shapes] = [{"errors": (len(pairs),)}] * len(arrays)
         answers = self._ask_each("errors", arrays, shapes)
-        within, total, squares = np.sum([a["errors"] for a in answers], axis=0).T
-        n = self.n_rows
-        of_one = np.maximum(squares - total**2 / n, 0.0) / (n - 1)
-        return np.asarray(np.sqrt(within + of_one * np.sum(mixtures[:, single] ** 2, axis=1)))
+        return np.asarray(np.sqrt(np.sum([a["errors"] for a in answers], axis=0)))
 
     def _ask_each(
         self, about: str, arrays: Sequence[Arrays], shapes: Sequence[Shapes]
@@ -230,6 +229,20 @@ class ClientsHeldOut(Judged):
         self._ask([(0, e, None) for e in domains])
         return np.array([self.error(0, e) for e in domains])
 
+    @cached_property
+    def constant_errors(self) -> Array:
+        """As `Judged` says, where a model may be worse than a constant guess; 0 elsewhere."""
+        found = np.zeros_like(self.losses)
+        if self.constant is not None:
+            excess = self.losses - self.constant
+            doubtful = np.argwhere((excess > 0) & (excess[0] <= 0))
+            domains, guess = np.eye(self.losses.shape[1]), len(self.losses)
+            if len(doubtful):
+                self._ask([(c, domains[k], guess) for c, k in doubtful.tolist()])
+            for c, k in doubtful.tolist():
+                found[c, k] = self.error(c, domains[k], guess)
+        return found
+
     def error(self, c: int, mixture: Array, other: int | None = None) -> float:
         """As `Judged` says; asks the clients where `look` has not done so."""
         key = _key(c, mixture, other)
@@ -250,9 +263,8 @@ class ClientsHeldOut(Judged):
         pairs = np.array([(c, -1 if o is None else o) for c, _, o in wanted], dtype=np.float64)
         mixtures = np.array([mixture for _, mixture, _ in wanted])
         none = np.zeros(self.losses.shape[1])
-        means = np.array(
-            [self.losses[c] - (none if o is None else self.losses[o]) for c, _, o in wanted]
-        )
+        every = [*self.losses, none if self.constant is None else self.constant]
+        means = np.array([every[c] - (none if o is None else every[o]) for c, _, o in wanted])
         found = self.folded.errors(self.models, pairs, mixtures, means)
         for (c, mixture, o), error in zip(wanted, found.tolist(), strict=True):
             self._known[_key(c, mixture, o)] = error

@@ -248,7 +248,15 @@ class HeldOut(Judged):
             average[k, :] = 1.0 / average.shape[1]
         scale = sparse.diags_array(1 / np.where(shares > 0, shares, 1.0))
         kept = sparse.csc_array(scale @ sparse.csr_array(average))
-        return replace(self, losses=self.losses[:, rows], average=kept)
+        guess = None if self.constant_rows is None else self.constant_rows[rows]
+        constant = self.constant if guess is None else np.asarray(kept @ guess)
+        return replace(
+            self,
+            losses=self.losses[:, rows],
+            average=kept,
+            constant=constant,
+            constant_rows=guess,
+        )
 
     @cached_property
     def domain_losses(self) -> Array:
