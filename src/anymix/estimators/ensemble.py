@@ -40,6 +40,7 @@ from anymix.estimators.keywords import by_name, no_domains
 from anymix.estimators.light_reading import rows_without_features, targets_of
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, is_mixture_of, target_mixtures
+from anymix.problem.rows import Rows
 from anymix.selection.held_out import HeldOut
 from anymix.selection.rule import KEPT, NothingGained, check_price, choose
 
@@ -59,8 +60,8 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
     For any classifier or regressor that takes `sample_weight`: boosted trees, forests, a Pipeline
     whose last step does. Candidates are the ordinary model and those fitted with the weights of a
     few mixtures, each harder than the one before; rows held out choose. The ordinary model is kept
-    (`NothingGained` warns) unless another is better for the worst mixture by more than chance, or
-    an average of models is surely better for all rows, and no domain surely pays.
+    (`NothingGained` warns) unless another that all rows can pay for is significantly better for
+    the worst mixture.
 
     Parameters
     ----------
@@ -409,4 +410,22 @@ def _held_out(
     losses = np.array([cross.losses(c.held_out) for c in candidates])
     rows = cross.rows
     _, average = rows.domains.shares(len(rows.names), rows.weight)
-    return HeldOut(losses, average, target, np.zeros(len(rows.names)), reference)
+    guess = cross.losses(_constant_guess(rows))
+    return HeldOut(
+        losses,
+        average,
+        target,
+        np.zeros(len(rows.names)),
+        reference,
+        constant=np.asarray(average @ guess),
+        squared=cross.loss is squared_error,
+        constant_rows=guess,
+    )
+
+
+def _constant_guess(rows: Rows) -> Array:
+    """The shares of the classes, or the mean, as a prediction for every row."""
+    if rows.classes is None:
+        return np.full(len(rows), np.average(rows.y, weights=rows.weight))
+    counts = np.bincount(rows.y, rows.weight, len(rows.classes))
+    return np.tile(counts / counts.sum(), (len(rows), 1))

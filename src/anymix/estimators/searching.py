@@ -55,7 +55,7 @@ __all__ = [
 
 ROBUSTNESS = (0.25, 0.5, 0.75, 1.0)
 """The t that are tried where none is given."""
-ROBUST_GAMMAS = (10.0, 1.0, 0.1, 0.01, 1e-3)  # 10: only the intercept leaves the ordinary model
+ROBUST_GAMMAS = (10.0, 1.0, 0.1, 0.01)  # 10: only the intercept leaves the ordinary model
 """The γ that are tried for robust models where none is given."""
 
 

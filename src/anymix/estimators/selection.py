@@ -43,7 +43,7 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
     Parameters
     ----------
     gammas : iterable of float or None
-        Values of γ to try; each fit starts at its predecessor's solution. None is 10 ... 1e-3, one
+        Values of γ to try; each fit starts at its predecessor's solution. None is 10 ... 0.01, one
         a decade, which supposes features of a standard scale. The ordinary model has a γ₀ of its
         own, among these values or (None) between 1 and 1e-5.
     mus : iterable of float
@@ -145,7 +145,7 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
     Parameters
     ----------
     gammas : iterable of float or None
-        Values of γ to try; each fit starts at its predecessor's solution. None is 10 ... 1e-3, one
+        Values of γ to try; each fit starts at its predecessor's solution. None is 10 ... 0.01, one
         a decade, which supposes features of a standard scale. The ordinary model has a γ₀ of its
         own, among these values or (None) between 1 and 1e-5.
     mus : iterable of float

@@ -125,7 +125,7 @@ def federated_fit(
         Λ over the domains, sorted by name; or a function that makes it from the sizes m_k; None is
         the whole simplex.
     gammas : iterable of float, optional
-        Values of γ to try; None is 10 ... 1e-3, and 1 ... 1e-5 for the ordinary model, which
+        Values of γ to try; None is 10 ... 0.01, and 1 ... 1e-5 for the ordinary model, which
         supposes features of a standard scale.
     robustness : iterable of float
         Values of t in (0, 1] to try; t = 0, the ordinary model, always is.
