@@ -45,7 +45,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# All but benchmarks/usefulness.py, which judges twelve methods on 22 tables and takes hours.
+# All but benchmarks/usefulness.py, which has commands of its own and takes hours.
 bench: $(VENV)/dev.stamp
 	@set -e; for script in $(filter-out benchmarks/usefulness.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python "$$script"; done
 

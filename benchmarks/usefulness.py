@@ -1,31 +1,24 @@
-"""Does the robust model help the worst domain on rows not seen?
+"""Which model serves the worst domain on new rows, and what do all rows pay?
 
-    python benchmarks/usefulness.py                                  # all tables: some hours
-    python benchmarks/usefulness.py --tables compas-race titanic-class --splits 20 --jobs 2
-    python benchmarks/usefulness.py --methods ordinary balanced "anymix" --markdown page.md
-    python benchmarks/usefulness.py --further --methods ordinary balanced "anymix"   # 67 others
+    python benchmarks/usefulness.py run --tables quick --splits 2            # some minutes
+    python benchmarks/usefulness.py run --tables 22 --splits 10 --jobs 2
+    python benchmarks/usefulness.py run --tables 67 --splits 2 --jobs 2
+    python benchmarks/usefulness.py run --tables 22 --splits 3 --learners balanced,groupdro
+    python benchmarks/usefulness.py simulate --tables 200 --jobs 2
+    python benchmarks/usefulness.py page > page.md
 
-Each table (`judging/tables.py`) is split at random into training and test rows, 10 times or as
-often as `--splits` says. Each method (`judging/methods.py`) learns from the training rows and is
-judged on the test rows by its log loss, or by its squared error in units of the target's variance:
+Each table (`judging/tables.py`, 67 more in `judging/further.py`) is split at random into training
+and test rows. One fit of the flagship per table and split gives the columns linear, trees, blend,
+each with the domain, ours without, inferring and knowing the domain, and ours adapted to 50
+unlabelled rows of a domain or 100 of a random mixture (`judging/learners.py`). The rows drawn
+without their labels are among those tested. `balanced`, `groupdro`, `fairlearn` and `mcgrad` are
+fits of their own (`judging/methods.py`); version 0.2's default is in `results/0.2.csv`.
 
-- L_k is the loss of domain k: the mean over its test rows, then over the splits.
-- *worst* is max_k L_k with its domain, and *pooled* the mean over all test rows, then splits.
-- *against ordinary* is worst − the ordinary model's worst, each on its own worst domain.
-- *where ordinary is worst* is L_k − the ordinary model's L_k on the one domain on which the
-  ordinary model is worst. That domain was chosen by its losses on these same rows, part of which
-  is bad luck, so this column flatters every method that differs from the ordinary one.
-- *accuracy* is the least over the domains, and the pooled one; a regression has none.
-- *seconds* of one processor for one split: learning with all tuning, and predicting.
-
-After ± stands a standard error: the standard deviation over the splits of the same difference in
-one split (the domains fixed as above), divided by the square root of the number of splits. Both
-models see the same rows, so what they share cancels. The splits draw from one table and overlap:
-the errors speak of other splits of this table and are too small for rows from elsewhere.
-
-Results are kept as JSON lines (`--results`, by default usefulness.jsonl in the folder `benchmarks`
-of the data's cache), one for each table, split and method. What is there is not computed again, so
-a run can be stopped, resumed and widened. After changing a method, name it after `--again`.
+The losses of all test rows are kept by table, split and learner in the folder `usefulness` of the
+data's cache, or `--results`; a run that was stopped goes on where it was. Splits are run in
+turn over all tables, so that an unfinished run speaks of all of them. The page is made of what is
+there and says how many states of the code it comes from; `run --current` computes again what
+another state of the code has left.
 """
 
 from __future__ import annotations
@@ -36,408 +29,186 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 import argparse
-import json
-import math
+import multiprocessing
+import sys
+import threading
 import time
-import warnings
-from collections import defaultdict
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from judging import learners, results, simulated
+from judging.figures import Table, combined
 from judging.further import FURTHER
-from judging.methods import METHODS, ORDINARY, log_loss, squared_error
-from judging.tables import TABLES, load, split
-from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
+from judging.page import add_earlier, page
+from judging.results import Result, Task
+from judging.tables import TABLES
 
 from anymix import datasets
 
-Array = NDArray[np.float64]
-Record = dict[str, Any]
-Task = tuple[str, int, str]  # table, split, method
-
-NOT_INSTALLED = "not installed"
-OURS = "anymix"
-ALL_METHODS = tuple(METHODS["classification"])
+QUICK = (
+    "adult-doctorate",
+    "german-age-sex",
+    "credit-job",
+    "diamonds-clarity",
+    "exams-school",
+    "salaries-country",
+)
+SIMULATING = "candidates"  # the learner of simulated tables
 
 
 # Running -----------------------------------------------------------------------------------------
 
 
-def judge(table: str, seed: int, method: str) -> Record:
-    """One method on one split: its loss (and accuracy) on the test rows of every domain."""
-    rows = split(load(table), seed)
-    record: Record = {"table": table, "split": seed, "method": method, "kind": rows.kind}
-    learn = METHODS[rows.kind][method]
-    start = time.process_time()
+def tasks(tables: Iterable[str], splits: int, names: Iterable[str]) -> list[Task]:
+    """Split by split, so that what is done first covers all tables."""
+    tables, names = list(tables), list(names)
+    return [(t, s, learner) for s in range(splits) for learner in names for t in tables]
+
+
+def pending(folder: Path, wanted: Iterable[Task], current: bool) -> list[Task]:
+    """Tasks without a result; with `current` also those of another state of the code."""
+
+    def is_there(task: Task) -> bool:
+        found = results.load(folder, task)
+        return found is not None and (not current or found.code == results.state_of_code())
+
+    return [task for task in wanted if not is_there(task)]
+
+
+def work(folder: Path, task: Task) -> str:
+    """Do one task and keep its result; a line about it."""
+    start, cpu = time.perf_counter(), time.process_time()
+    table, split, learner = task
+    what = f"{table}, split {split}, {learner}"
     try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("always", ConvergenceWarning)
-            answers = learn(rows.X, rows.y, rows.domains, rows.X_test, rows.domains_test)
-    except ImportError:
-        return record | {"error": NOT_INSTALLED}
-    except Exception as error:  # one method's failure is a result, not the end of a long run
-        return record | {"error": f"{type(error).__name__}: {error}"}
-    record["seconds"] = time.process_time() - start
-    record["warnings"] = sorted({str(one.message) for one in caught})
-    classify = rows.kind == "classification"
-    losses = (log_loss if classify else squared_error)(rows.y_test, answers)
-    hits = (answers > 0.5) == (rows.y_test == 1) if classify else None
-    return record | _by_domain(rows.domains_test, losses, hits)
+        result = learners.learn(task)
+        results.save(folder, task, result)
+    except Exception:  # one failure is reported; a long run goes on
+        return f"{what}: FAILED\n{traceback.format_exc()}"
+    wall, cpu = time.perf_counter() - start, time.process_time() - cpu
+    fit = float(result.facts["seconds"])
+    return f"{what}: {wall:.1f} s, CPU {cpu:.1f} s, of it {fit:.1f} s to fit"
 
 
-def _by_domain(domains: NDArray[np.str_], losses: Array, hits: NDArray[np.bool_] | None) -> Record:
-    names, k, sizes = np.unique(domains, return_inverse=True, return_counts=True)
-    found: Record = {
-        "domains": names.tolist(),
-        "sizes": sizes.tolist(),
-        "losses": (np.bincount(k, losses) / sizes).tolist(),
-        "pooled": float(losses.mean()),
-    }
-    if hits is not None:
-        found["accuracies"] = (np.bincount(k, hits) / sizes).tolist()
-        found["pooled_accuracy"] = float(hits.mean())
-    return found
+def run(folder: Path, wanted: Sequence[Task], jobs: int, current: bool = False) -> bool:
+    """Do what is not done; did all go well?"""
+    left = pending(folder, wanted, current)
+    print(f"{len(wanted) - len(left)} of {len(wanted)} are there", flush=True)
+    well = True
+    for i, line in enumerate(_lines(folder, left, jobs), start=1):
+        well &= "FAILED" not in line
+        print(f"[{i}/{len(left)}] {line}", flush=True)
+    return well
 
 
-def judge_all(tasks: Sequence[Task], jobs: int) -> Iterator[Record]:
-    """The records of the tasks, as they become ready."""
+def _lines(folder: Path, left: Sequence[Task], jobs: int) -> Iterator[str]:
     if jobs == 1:
-        yield from (judge(*task) for task in tasks)
+        yield from (work(folder, task) for task in left)
         return
-    from joblib import Parallel, delayed
-
-    run = Parallel(n_jobs=jobs, return_as="generator_unordered")
-    yield from run(delayed(judge)(*task) for task in tasks)
-
-
-def pending(
-    tables: Iterable[str], splits: int, methods: Iterable[str], done: Iterable[Task]
-) -> list[Task]:
-    """What is to be computed: split after split of one table, so that it is loaded once."""
-    known = set(done)
-    tasks = ((t, s, m) for t in tables for s in range(splits) for m in methods)
-    return [task for task in tasks if task not in known]
-
-
-# Results -----------------------------------------------------------------------------------------
-
-
-def read(file: Path) -> dict[Task, Record]:
-    """The records in a file by their task; a half-written last line of a killed run is left out."""
-    found: dict[Task, Record] = {}
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    for line in lines:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent) as pool:
+        futures = [pool.submit(work, folder, task) for task in left]
         try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        found[record["table"], record["split"], record["method"]] = record
-    return found
+            yield from (future.result() for future in as_completed(futures))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
-def run(
-    file: Path,
-    tables: Sequence[str],
-    splits: int,
-    methods: Sequence[str],
-    jobs: int,
-    again: set[str],
-) -> dict[Task, Record]:
-    """Compute what the file lacks, write it there line by line, and give all that was asked for."""
-    records = read(file)
-    good = (task for task, r in records.items() if "error" not in r and task[2] not in again)
-    tasks = pending(tables, splits, methods, good)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    _end_last_line(file)
-    with file.open("a", encoding="utf-8") as out:
-        for i, record in enumerate(judge_all(tasks, jobs), start=1):
-            records[record["table"], record["split"], record["method"]] = record
-            out.write(json.dumps(record) + "\n")
-            out.flush()
-            what = f"{record['table']}, split {record['split']}, {record['method']}"
-            fault = f": {record['error']}" if "error" in record else ""
-            print(f"[{i}/{len(tasks)}] {what}{fault}", flush=True)
-    return {task: records[task] for task in pending(tables, splits, methods, ())}
+def _end_with_parent() -> None:
+    """Idle workers would outlive a killed run: they hold both ends of their queue."""
+
+    def wait() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
-def _end_last_line(file: Path) -> None:
-    """A killed run may have left half a line, to which nothing must be appended."""
-    if file.exists() and (data := file.read_bytes()) and not data.endswith(b"\n"):
-        with file.open("ab") as out:
-            out.write(b"\n")
+# Reading -----------------------------------------------------------------------------------------
 
 
-# Judging -----------------------------------------------------------------------------------------
+def found(folder: Path, table: str, learner: str) -> dict[int, Result]:
+    """The results of a learner on a table, by split."""
+    of: dict[int, Result] = {}
+    for file in (folder / learner).glob(f"{table}__*.npz"):
+        split = int(file.stem.rpartition("__")[2])
+        if (result := results.load(folder, (table, split, learner))) is not None:
+            of[split] = result
+    return dict(sorted(of.items()))
 
 
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """A method on a table, over S splits and p domains.
-
-    Attributes
-    ----------
-    losses : ndarray of shape (S, p)
-        The loss of every domain in every split.
-    pooled : ndarray of shape (S,)
-        The mean loss of all test rows in every split.
-    accuracies : ndarray of shape (S, p) or None
-        The same for the accuracy.
-    pooled_accuracy : float or None
-        The mean over the splits.
-    seconds : float
-        The mean over the splits.
-    """
-
-    losses: Array
-    pooled: Array
-    accuracies: Array | None
-    pooled_accuracy: float | None
-    seconds: float
-
-    @property
-    def worst(self) -> int:
-        """The domain of the largest mean loss."""
-        return int(self.losses.mean(axis=0).argmax())
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A mean over splits and its standard error."""
-
-    mean: float
-    error: float
-
-    def __str__(self) -> str:
-        return f"{self.mean:+.4f} ± {self.error:.4f}"
-
-    @property
-    def is_clear(self) -> bool:
-        """More than two standard errors."""
-        return abs(self.mean) > 2 * self.error
-
-
-def difference(method: Array, ordinary: Array) -> Difference:
-    """Of two losses in each of S splits: mean and sd / √S of method − ordinary."""
-    each = method - ordinary
-    error = each.std(ddof=1) / math.sqrt(len(each)) if len(each) > 1 else math.nan
-    return Difference(float(each.mean()), float(error))
-
-
-def judged(records: Sequence[Record]) -> Judged:
-    """One method's records of all splits of a table."""
-    accuracies = [r["accuracies"] for r in records if "accuracies" in r]
-    return Judged(
-        np.array([r["losses"] for r in records]),
-        np.array([r["pooled"] for r in records]),
-        np.array(accuracies) if accuracies else None,
-        float(np.mean([r["pooled_accuracy"] for r in records])) if accuracies else None,
-        float(np.mean([r["seconds"] for r in records])),
-    )
-
-
-# The page ----------------------------------------------------------------------------------------
-
-Rows = list[Sequence[str]]
-
-
-def markdown(rows: Rows) -> str:
-    """A table with its head, whose columns line up in a terminal, too."""
-    widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-    lines = [
-        "| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |"
-        for row in rows
-    ]
-    lines.insert(1, "|" + "|".join("-" * (w + 2) for w in widths) + "|")
-    return "\n".join(lines)
-
-
-HEAD = (
-    "method",
-    "worst",
-    "its domain",
-    "against ordinary",
-    "where ordinary is worst",
-    "pooled",
-    "accuracy",
-    "pooled accuracy",
-    "seconds",
-)
-
-
-def table_rows(records: dict[str, list[Record]], names: Sequence[str]) -> Rows:
-    """A line for each method; an error instead of figures if it failed in any split."""
-    found = {m: judged(rs) for m, rs in records.items() if not any("error" in r for r in rs)}
-    ordinary = found.get(ORDINARY)
-    rows: Rows = [HEAD]
-    for method, rs in records.items():
-        if method not in found:
-            fault = next(r["error"] for r in rs if "error" in r)
-            rows.append((method, fault.replace("|", "/")[:60], *[""] * (len(HEAD) - 2)))
-            continue
-        rows.append((method, *_cells(found[method], ordinary, names)))
-    return rows
-
-
-def _cells(j: Judged, ordinary: Judged | None, names: Sequence[str]) -> Iterator[str]:
-    k = j.worst
-    yield f"{j.losses[:, k].mean():.4f}"
-    yield names[k]
-    if ordinary is None or ordinary is j:
-        yield from ("", "")
-    else:
-        k0 = ordinary.worst
-        yield str(difference(j.losses[:, k], ordinary.losses[:, k0]))
-        yield str(difference(j.losses[:, k0], ordinary.losses[:, k0]))
-    yield f"{j.pooled.mean():.4f}"
-    yield "–" if j.accuracies is None else f"{j.accuracies.mean(axis=0).min():.3f}"
-    yield "–" if j.pooled_accuracy is None else f"{j.pooled_accuracy:.3f}"
-    yield f"{j.seconds:.1f}"
-
-
-SUMMARY_HEAD = (
-    "method",
-    "tables",
-    "worst domain better",
-    "worse",
-    "above one error",
-    "change of the worst loss",
-    "of the pooled loss",
-)
-
-
-def summary_rows(tables: dict[str, dict[str, list[Record]]], methods: Sequence[str]) -> Rows:
-    """Of each method: on how many tables it is clearly better or worse than ordinary.
-
-    Changes are relative to the ordinary model's loss, their mean over the tables.
-    """
-    rows: Rows = [SUMMARY_HEAD]
-    for method in methods:
-        pairs = [
-            (judged(of[method]), judged(of[ORDINARY]))
-            for of in tables.values()
-            if all(m in of and not any("error" in r for r in of[m]) for m in (method, ORDINARY))
-        ]
-        if method == ORDINARY or not pairs:
-            continue
-        worst = [(j.losses[:, j.worst], o.losses[:, o.worst]) for j, o in pairs]
-        changes = [difference(a, b) for a, b in worst]
-        clear = [d.mean for d in changes if d.is_clear]
-        above = sum(d.mean > d.error for d in changes)
-        change = np.mean([a.mean() / b.mean() - 1 for a, b in worst])
-        pooled = np.mean([j.pooled.mean() / o.pooled.mean() - 1 for j, o in pairs])
-        better, worse = sum(d < 0 for d in clear), sum(d > 0 for d in clear)
-        counts = (str(len(pairs)), str(better), str(worse), str(above))
-        rows.append((method, *counts, f"{100 * change:+.1f} %", f"{100 * pooled:+.1f} %"))
-    return rows
-
-
-BRIEF_HEAD = ("table", "domains", "ordinary, worst", OURS, "change of the pooled loss")
-
-
-def brief_rows(tables: dict[str, dict[str, list[Record]]]) -> Rows:
-    """A line for each data set: our worst loss against the ordinary model's, and the price."""
-    rows: Rows = [BRIEF_HEAD]
-    for table, of in tables.items():
-        if any("error" in r for m in (OURS, ORDINARY) for r in of[m]):
-            rows.append((table, *["failed"] * (len(BRIEF_HEAD) - 1)))
-            continue
-        j, o = judged(of[OURS]), judged(of[ORDINARY])
-        change = difference(j.losses[:, j.worst], o.losses[:, o.worst])
-        price = f"{100 * (j.pooled.mean() / o.pooled.mean() - 1):+.1f} %"
-        worst = f"{o.losses[:, o.worst].mean():.4f}"
-        rows.append((table, str(o.losses.shape[1]), worst, str(change), price))
-    return rows
-
-
-def page(records: dict[Task, Record], methods: Sequence[str], brief: bool = False) -> str:
-    """The summary for each kind of table, then a table for each data set, or a line."""
-    by_table: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for (table, _, method), record in records.items():
-        by_table[table][method].append(record)
-    parts = ["# Does the robust model help the worst domain on rows not seen?", _explained()]
-    for kind in METHODS:
-        of_kind = {t: of for t, of in by_table.items() if _kind(of) == kind}
-        if of_kind and ORDINARY in methods:
-            parts += [f"## Summary: {kind}", markdown(summary_rows(of_kind, methods))]
-            if brief and OURS in methods:
-                parts.append(markdown(brief_rows(of_kind)))
-    if brief:
-        return "\n\n".join(parts) + "\n"
-    for table, of in by_table.items():
-        names, sizes, splits = _domains(of)
-        about = f"{splits} splits; test rows: " + ", ".join(
-            f"{name} {n}" for name, n in zip(names, sizes, strict=True)
-        )
-        parts += [f"## {table}", f"{_kind(of)}, {about}.", markdown(table_rows(of, names))]
-    return "\n\n".join(parts) + "\n"
-
-
-def _explained() -> str:
-    """What the columns mean, as the docstring of this file says it."""
-    text = __doc__ or ""
-    counts = "In a summary, better and worse count the tables on which *against ordinary* is below "
-    counts += (
-        "or above 0 by more than two standard errors, and *above one error* those on which it is "
-    )
-    counts += "above 0 by more than one; changes are means over the tables."
-    return text[text.index("- L_k") : text.index("\n\nResults are")] + f"\n\n{counts}"
-
-
-def _kind(of: dict[str, list[Record]]) -> str:
-    return str(next(r["kind"] for records in of.values() for r in records))
-
-
-def _domains(of: dict[str, list[Record]]) -> tuple[list[str], list[int], int]:
-    """Names and sizes of the domains in the test rows, the same in each split; how many splits."""
-    for records in of.values():
-        for r in records:
-            if "domains" in r:
-                return r["domains"], r["sizes"], len(records)
-    return [], [], 0
+def tables_of(folder: Path, names: Iterable[str]) -> list[Table]:
+    """The tables that the flagship was fitted to, with the columns of all learners."""
+    of = [n for n in learners.LEARNERS if n != SIMULATING]
+    every = (combined(t, {n: found(folder, t, n) for n in of}) for t in names)
+    tables = [table for table in every if table is not None]
+    add_earlier(tables)
+    return tables
 
 
 # The command -------------------------------------------------------------------------------------
 
 
+def named(text: str) -> list[str]:
+    """Tables by the name of a group, or their own names."""
+    groups = {"22": list(TABLES), "67": list(FURTHER), "quick": list(QUICK)}
+    names = [name for part in text.split(",") for name in groups.get(part, [part])]
+    known = {*TABLES, *FURTHER}
+    if unknown := [name for name in names if name not in known]:
+        raise argparse.ArgumentTypeError(f"no table {', '.join(unknown)}")
+    return names
+
+
+def learners_named(text: str) -> list[str]:
+    """Learners, separated by commas."""
+    names = text.split(",")
+    known = [name for name in learners.LEARNERS if name != SIMULATING]
+    if unknown := [name for name in names if name not in known]:
+        raise argparse.ArgumentTypeError(f"no {', '.join(unknown)} among {', '.join(known)}")
+    return names
+
+
 def parser() -> argparse.ArgumentParser:
-    about = (__doc__ or "").partition("\n")[0]
-    p = argparse.ArgumentParser(description=about)
-    known = {**TABLES, **FURTHER}
-    which = p.add_mutually_exclusive_group()
-    which.add_argument("--tables", nargs="+", choices=known, default=list(TABLES), metavar="TABLE")
-    which.add_argument("--further", action="store_true", help="the further tables, a line for each")
-    p.add_argument(
-        "--methods", nargs="+", choices=ALL_METHODS, default=list(ALL_METHODS), metavar="METHOD"
+    p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    verbs = p.add_subparsers(dest="verb", required=True)
+    run = verbs.add_parser("run", help="fit to tables")
+    run.add_argument("--tables", type=named, default=named("22"), help="22, 67, quick or names")
+    run.add_argument("--splits", type=int, default=10)
+    run.add_argument("--learners", type=learners_named, default=["anymix", "balanced"])
+    simulate = verbs.add_parser("simulate", help="fit to simulated tables")
+    simulate.add_argument(
+        "--tables", type=int, default=200, help="with one law, and as many with one that differs"
     )
-    p.add_argument("--splits", type=int, default=10)
-    p.add_argument("--jobs", type=int, default=1, help="processes")
-    p.add_argument("--results", type=Path, help="JSON lines to resume and to add to")
-    p.add_argument("--again", nargs="+", choices=ALL_METHODS, default=[], metavar="METHOD")
-    p.add_argument("--markdown", type=Path, metavar="FILE", help="write the page there, too")
+    for verb in (run, simulate):
+        verb.add_argument("--jobs", type=int, default=1, help="processes")
+        verb.add_argument("--current", action="store_true", help="of this state of the code only")
+    for verb in (run, simulate, verbs.add_parser("page", help="print the figures")):
+        verb.add_argument("--results", type=Path, help="folder to resume and to add to")
     return p
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
-    cache = datasets.path("adult").parent / "benchmarks" / "usefulness.jsonl"
-    records = run(
-        options.results or cache,
-        list(FURTHER) if options.further else options.tables,
-        options.splits,
-        options.methods,
-        options.jobs,
-        set(options.again),
-    )
-    text = page(records, options.methods, brief=options.further)
-    print(text)
-    if options.markdown:
-        options.markdown.write_text(text, encoding="utf-8")
+    folder = options.results or datasets.path("adult").parent / "benchmarks" / "usefulness"
+    if options.verb == "page":
+        groups = {"22": tables_of(folder, TABLES), "67": tables_of(folder, FURTHER)}
+        laws = {law: list(found(folder, law, SIMULATING).values()) for law in simulated.LAWS}
+        print(page(groups, laws))
+        return 0
+    if options.verb == "simulate":
+        one, half = options.tables, (options.tables + 1) // 2
+        counts = {simulated.ONE_LAW: one, simulated.TELLING: one - half, simulated.SILENT: half}
+        wanted = [
+            (law, i, SIMULATING) for i in range(one) for law, count in counts.items() if i < count
+        ]
+    else:
+        wanted = tasks(options.tables, options.splits, options.learners)
+    return 0 if run(folder, wanted, options.jobs, options.current) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

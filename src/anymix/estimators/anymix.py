@@ -26,7 +26,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from anymix.errors import InputError
+from anymix.errors import InputError, finite_vector
 from anymix.estimators.cross_fitting import weight_argument
 from anymix.estimators.domain_features import members_of
 from anymix.estimators.keywords import NoDomainsWarning, by_name
@@ -40,7 +40,7 @@ from anymix.estimators.learners import (
 )
 from anymix.estimators.reading import read_classes, read_numbers
 from anymix.mixtures.choosing import Mixtures, target_mixtures
-from anymix.problem.dealing import deal, deal_groups, sorted_rows
+from anymix.problem.dealing import deal_groups, sorted_rows
 from anymix.problem.losses import SquaredError
 from anymix.problem.membership import OneDomain
 from anymix.problem.rows import Rows
@@ -57,6 +57,7 @@ __all__ = ["AnyMixClassifier", "AnyMixRegressor"]
 
 ROWS_TO_CHOOSE = 20_000
 MOST_EXPERTS = 200
+FEWEST = 5  # rows of a class by which the choice is made, if there are so many
 USES = ("inferred", "known", "unused")
 UNKNOWN = "rows without a known domain are predicted with the domain inferred from their features"
 
@@ -127,9 +128,13 @@ class _AnyMix(BaseEstimator):
             raise InputError("domain_use", f"is {self.domain_use!r}", fix)
         price = check_price(self.price)
         self._check_threshold()
-        rows = self._counted(self._read(X, y, domains, sample_weight))
-        if isinstance(groups, list | tuple) or hasattr(groups, "__array__"):
+        rows = self._read(X, y, domains, sample_weight)
+        n = len(rows)
+        rows, place = self._counted(rows)
+        if groups is not None:
             groups = np.asarray(groups)
+            if groups.shape != (n,):
+                raise InputError("groups", f"has shape {groups.shape}", f"give ({n},), one a row")
         learners = self._learners(rows)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
@@ -146,8 +151,8 @@ class _AnyMix(BaseEstimator):
         chosen_by = _fair_sample(rows, rng)
         sample = every if chosen_by is None else every.take(chosen_by)
         few = rows if chosen_by is None else rows.take(chosen_by)
-        held = groups if groups is None or chosen_by is None else groups[chosen_by]
-        splits = self._splits(few, held, rng)
+        place = place if chosen_by is None else place[chosen_by]
+        splits = self._splits(few, None if groups is None else groups[place], place, n, rng)
         seconds: dict[str, float] = {}
 
         said, experts, settings, expert_settings = [], [], [], []
@@ -162,21 +167,21 @@ class _AnyMix(BaseEstimator):
                     values, found = learner.tune_experts(sample, splits, found)
                 experts.append(values)
                 expert_settings.append(found)
-        n = len(few)
-        Q = np.ones((n, 1))
+        Q = np.ones((len(few), 1))
         if E > 1:
             with _clock(seconds, "domain classifier"):
                 Q = DomainClassifier().tune(sample, splits)
         data = OutOfFold(
             [learner.name for learner in learners],
             np.array(said),
-            np.array(experts) if experts else np.zeros((len(learners), n, 0)),
+            np.array(experts) if experts else np.zeros((len(learners), len(few), 0)),
             Q,
             self._expert,
             np.asarray(few.domains.key(), dtype=np.intp),
-            np.ones(n) if few.weight is None else few.weight,
+            np.ones(len(few)) if few.weight is None else few.weight,
             _constant(few),
             None if few.classes is not None else few.y,
+            m / m.sum(),
         )
         with _clock(seconds, "choice"):
             decision = decide(data, mixtures, price)
@@ -217,19 +222,21 @@ class _AnyMix(BaseEstimator):
     def _choose_threshold(self, data: OutOfFold, said: Array, rows: Rows) -> None:
         """Only classifiers have one."""
 
-    def _counted(self, rows: Rows) -> Rows:
-        """The rows of weight above 0, each in one domain."""
+    def _counted(self, rows: Rows) -> tuple[Rows, Index]:
+        """The rows of weight above 0, each in one domain, and their places."""
         if not isinstance(rows.domains, OneDomain):
             found = "has rows in several domains"
             fix = "give one label a row, or use AgnosticClassifierCV or AgnosticRegressorCV"
             raise InputError("domains", found, fix)
         if len(rows) < 2:
             raise InputError("X", f"has n_samples={len(rows)}", "give 2 rows or more")
+        place = np.arange(len(rows))
         if rows.weight is not None and not np.all(rows.weight > 0):
-            rows = rows.take(np.flatnonzero(rows.weight > 0))
+            place = np.flatnonzero(rows.weight > 0)
+            rows = rows.take(place)
         rows.check_domains(slice(None), "the data")
         rows.check_classes(slice(None), "the data")
-        return rows
+        return rows, place
 
     def _learners(self, rows: Rows) -> list[Learner]:
         """One or two kinds of models."""
@@ -246,6 +253,8 @@ class _AnyMix(BaseEstimator):
             if isinstance(one, str):
                 if one not in ("linear", "trees"):
                     raise InputError("estimators", f"has {one!r}", fix)
+                if any(learner.name == one for learner in found):
+                    raise InputError("estimators", f"has {one!r} twice", fix)
                 if one == "trees" and thin:
                     more = "give 'linear', or X as a dense array"
                     raise InputError("estimators", "has 'trees', and X is sparse", more)
@@ -274,27 +283,43 @@ class _AnyMix(BaseEstimator):
         scaled = self._scale(rows.X)
         return Sample(rows.X, scaled, rows.y, classes, rows.weight, self._expert[k], E)
 
-    def _splits(self, rows: Rows, groups: Any, rng: Any) -> list[tuple[Index, Index]]:
-        """What to fit and what to predict; every row is held out once."""
+    def _splits(
+        self, rows: Rows, groups: Any, place: Index, given: int, rng: Any
+    ) -> list[tuple[Index, Index]]:
+        """What to fit and what to predict, of rows whose places among those given are known."""
+        splits = self._parts(rows, groups, place, given, rng)
+        if any(len(train) < 2 for train, _ in splits):
+            raise InputError("cv", "leaves less than 2 rows to fit in some fold", "give more rows")
+        held = np.sort(np.concatenate([np.empty(0, dtype=np.intp), *(test for _, test in splits)]))
+        if not np.array_equal(held, np.arange(len(rows))):
+            raise InputError("cv", "does not hold out every row once", "give folds that do")
+        return splits
+
+    def _parts(
+        self, rows: Rows, groups: Any, place: Index, given: int, rng: Any
+    ) -> list[tuple[Index, Index]]:
         n = len(rows)
         if isinstance(self.cv, Integral):
             if self.cv < 2:
                 raise InputError("cv", f"is {self.cv}", "give 2 folds or more")
             if groups is None:
-                return list(deal(sorted_rows(rows, rng), min(int(self.cv), n)))
-            if len(groups) != n:
-                raise InputError("groups", f"has {len(groups)} entries", f"give {n}, one a row")
+                return _dealt(rows, min(int(self.cv), n), rng)
             count = min(int(self.cv), len(np.unique(groups)))
             if count < 2:
                 raise InputError("groups", "has one value only", "give two groups or more")
             return deal_groups(rows, groups, count, rng)
         splitter = check_cv(self.cv, rows.y, classifier=rows.classes is not None)
-        found = [tuple(map(np.asarray, s)) for s in splitter.split(rows.X, rows.y, groups)]
         numbers = np.arange(n)
-        splits = [(numbers[train], numbers[test]) for train, test in found]
-        held = np.sort(np.concatenate([np.empty(0, dtype=np.intp), *(t for _, t in splits)]))
-        if not np.array_equal(held, numbers):
-            raise InputError("cv", "does not hold out every row once", "give folds that do")
+        if self.cv is not None and not hasattr(self.cv, "split"):  # places among the rows given
+            numbers = np.full(given, -1)
+            numbers[place] = np.arange(n)
+        splits = []
+        for train, test in splitter.split(rows.X, rows.y, groups):
+            if np.max(np.append(train, test), initial=0) >= len(numbers):
+                raise InputError("cv", f"has more rows than the {given} of X", "give its rows")
+            fit, held = numbers[np.asarray(train)], numbers[np.asarray(test)]
+            if np.any(held >= 0):
+                splits.append((fit[fit >= 0], held[held >= 0]))
         return splits
 
     # -- predicting --------------------------------------------------------------------------------
@@ -391,10 +416,8 @@ class _AnyMix(BaseEstimator):
         _, scaled = self._features(X)
         self._need_experts()
         data, _, mixtures, *_ = self._learnt
-        m, Q = data.averages[1], self._classifier(scaled)
-        whole = np.bincount(self._expert, m, Q.shape[1])
-        shares = Q[:, self._expert] * (m / whole[self._expert])
-        return estimate_mixture(shares, m, mixtures)
+        shares = data.domain_probabilities(self._classifier(scaled))
+        return estimate_mixture(shares, data.shares, mixtures)
 
     def adapted(self, X: Any, guard: bool = True) -> Self:
         """A model for the place that unlabelled rows come from.
@@ -438,13 +461,13 @@ class _AnyMix(BaseEstimator):
                 raise InputError("domains", "is given, and domain_use is 'unused'", fix)
             codes = self._codes(domains, scaled.shape[0])
         elif self.domain_use == "known":
-            warnings.warn(f"domains was not given: {UNKNOWN}", NoDomainsWarning, stacklevel=4)
+            warnings.warn(f"domains was not given: {UNKNOWN}", NoDomainsWarning, stacklevel=3)
         if codes is None or not self._experts:
             return self._inferred(X, scaled, self._mixture)
         known = codes >= 0
         if not known.all():
             found = f"domains has {int((~known).sum())} rows of no domain that was fitted"
-            warnings.warn(f"{found}: {UNKNOWN}", NoDomainsWarning, stacklevel=4)
+            warnings.warn(f"{found}: {UNKNOWN}", NoDomainsWarning, stacklevel=3)
             rest = self._inferred(X[~known], scaled[~known], self._mixture)
         found_values: Array | None = None
         for e in np.unique(self._expert[codes[known]]):
@@ -487,6 +510,8 @@ class _AnyMix(BaseEstimator):
     def _features(self, X: Any) -> tuple[Any, Any]:
         check_is_fitted(self, "recommendation_")
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        if sparse.issparse(X) and not self._scale.thin:
+            X = X.toarray()
         return X, self._scale(X)
 
     def _codes(self, domains: Any, n: int, strict: bool = False) -> Index:
@@ -500,9 +525,9 @@ class _AnyMix(BaseEstimator):
         return codes
 
     def _given(self, mixture: ArrayLike) -> Array:
-        lam, p = np.asarray(mixture, dtype=np.float64), len(self.domain_names_)
-        good = lam.shape == (p,) and np.all(lam >= 0) and abs(lam.sum() - 1) <= 1e-6
-        if not good:
+        p = len(self.domain_names_)
+        lam = finite_vector("mixture", mixture, p)
+        if np.any(lam < 0) or abs(lam.sum() - 1) > 1e-6:
             fix = f"give {p} numbers ≥ 0 whose sum is 1, in the order of domain_names_"
             raise InputError("mixture", f"is {mixture!r}", fix)
         return lam
@@ -766,12 +791,17 @@ class AnyMixRegressor(RegressorMixin, _AnyMix):
 
 
 class _Scale:
-    """Columns of mean 0 and deviation 1; of two values, 0 and 1; sparse ones by their largest."""
+    """Columns of mean 0 and deviation 1; of two values, 0 and 1; sparse ones of entries about 1."""
 
     def __init__(self, X: Any) -> None:
-        if sparse.issparse(X):
+        self.thin = sparse.issparse(X)
+        if self.thin:
+            count = np.bincount(X.indices, X.data != 0, X.shape[1])
+            self.mean = np.zeros(X.shape[1])
             largest = np.asarray(abs(X).max(axis=0).todense()).ravel()
-            self.mean, self.spread = None, np.where(largest > 0, largest, 1.0)
+            unit = np.where(largest > 0, largest, 1.0)  # squares of huge entries overflow
+            squares = np.bincount(X.indices, (X.data / unit[X.indices]) ** 2, X.shape[1])
+            self.spread = unit * np.sqrt(np.where(count > 0, squares / np.maximum(count, 1), 1.0))
             return
         low, high = X.min(axis=0), X.max(axis=0)
         two = np.all((low == X) | (high == X), axis=0)
@@ -780,11 +810,9 @@ class _Scale:
         self.spread = np.where(spread > 0, spread, 1.0)
 
     def __call__(self, X: Any) -> Any:
-        if self.mean is None:
+        if self.thin:
             return sparse.csr_array(X @ sparse.diags_array(1 / self.spread))
-        return (X.toarray() if sparse.issparse(X) else X) * (1 / self.spread) - (
-            self.mean / self.spread
-        )
+        return X * (1 / self.spread) - self.mean / self.spread
 
 
 def _experts(sizes: Array) -> Index:
@@ -798,12 +826,28 @@ def _experts(sizes: Array) -> Index:
 
 
 def _fair_sample(rows: Rows, rng: Any) -> Index | None:
-    """20,000 rows, as many of each domain and class as are its share; None is all."""
+    """20,000 rows, of each domain and class its share, and some of a rare class; None is all."""
     n = len(rows)
     if n <= ROWS_TO_CHOOSE:
         return None
     order = sorted_rows(rows, rng)
-    return np.asarray(order[np.arange(ROWS_TO_CHOOSE) * n // ROWS_TO_CHOOSE])
+    chosen = np.asarray(order[np.arange(ROWS_TO_CHOOSE) * n // ROWS_TO_CHOOSE])
+    if rows.classes is None:
+        return chosen
+    rare = np.flatnonzero(np.bincount(rows.y[chosen], minlength=len(rows.classes)) < FEWEST)
+    more = [np.flatnonzero(rows.y == c)[:FEWEST] for c in rare]
+    return np.concatenate([chosen, *(np.setdiff1d(these, chosen) for these in more)])
+
+
+def _dealt(rows: Rows, folds: int, rng: Any) -> list[tuple[Index, Index]]:
+    """Rows dealt out to folds, none of which has all rows of a class, if there are two."""
+    order = sorted_rows(rows, rng)
+    part = np.arange(len(rows)) % folds
+    for c in range(0 if rows.classes is None else len(rows.classes)):
+        these = np.flatnonzero(rows.y[order] == c)
+        if len(these) > 1 and np.all(part[these] == part[these[0]]):
+            part[these[0]] = (part[these[0]] + 1) % folds
+    return [(order[part != j], order[part == j]) for j in range(folds)]
 
 
 def _constant(rows: Rows) -> Array:

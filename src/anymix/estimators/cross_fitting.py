@@ -219,8 +219,9 @@ def predictions(model: Any, X: Any, classes: NDArray[Any] | None) -> Array:
     if classes is None:
         return np.asarray(model.predict(X), dtype=np.float64)
     said = np.asarray(model.predict_proba(X), dtype=np.float64)
-    if said.shape[1] == len(classes):
+    seen = getattr(model, "classes_", classes)
+    if len(seen) == len(classes):
         return said
     found = np.zeros((len(said), len(classes)))
-    found[:, np.searchsorted(classes, model.classes_)] = said
+    found[:, np.searchsorted(classes, seen)] = said[:, : len(seen)]  # boosting has 2 columns for 1
     return found

@@ -17,6 +17,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, softmax
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
@@ -24,6 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from anymix.estimators.cross_fitting import predictions, weight_argument
+from anymix.estimators.keywords import no_domains
 from anymix.estimators.ordinary import choose_ordinary, fit_ordinary
 from anymix.problem.losses import CrossEntropy, SquaredError
 from anymix.problem.rows import Rows
@@ -295,7 +297,8 @@ class Own:
 
     def _fitted(self, X: Any, rows: Sample, settings: Any, widened: bool = False) -> Any:
         weight = {} if rows.weight is None else {weight_argument(self.estimator): rows.weight}
-        return clone(self.estimator).fit(X, rows.y, **weight)
+        with config_context(enable_metadata_routing=False):  # the name says which step it is for
+            return clone(self.estimator).fit(X, rows.y, **weight, **no_domains(self.estimator))
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,16 +375,33 @@ class Trees(Own):
         return np.column_stack([X, e]), "code"
 
     def _fitted(self, X: Any, rows: Sample, settings: int, widened: bool = False) -> Any:
-        # stopping needs a tenth of the rows, with two of each class at least
-        few = 20 if rows.classes is None else 10 * np.bincount(rows.y, minlength=1).clip(1).min()
-        stops = len(rows.y) >= 50 and (rows.classes is None or few >= 20)
+        # stopping needs a tenth of the rows, one of each class, and two of each class in all
+        n = len(rows.y)
+        counts = [n] if rows.classes is None else np.unique(rows.y, return_counts=True)[1]
+        stops = n >= max(50, 10 * len(counts)) and min(counts) >= 2
         model = clone(self.estimator).set_params(
             max_leaf_nodes=settings,
             early_stopping=stops,
             max_iter=200 if stops else 50,
             categorical_features=[X.shape[1] - 1] if widened else None,
         )
-        return model.fit(X, rows.y, sample_weight=rows.weight)
+        weight = None if rows.weight is None else rows.weight / rows.weight.mean()
+        if rows.classes is not None:
+            return model.fit(X, rows.y, sample_weight=weight)
+        spread = float(np.std(rows.y)) or 1.0  # it stops by differences of 1e-7
+        return _Spread(model.fit(X, rows.y / spread, sample_weight=weight), spread)
+
+
+@dataclass(frozen=True, eq=False)
+class _Spread:
+    """Predictions of a model of y divided by a number."""
+
+    model: Any
+    spread: float
+
+    def predict(self, X: Any) -> Array:
+        """Values (n,)."""
+        return np.asarray(self.spread * self.model.predict(X))
 
 
 def _mean_loss(said: Array, rows: Sample) -> float:
@@ -413,9 +433,11 @@ class DomainClassifier:
             self.model = LogisticRegression(C=C, max_iter=60, tol=1e-3, warm_start=True)
         if len(self.seen) == 1:
             return self
+        weight = None if rows.weight is None else rows.weight / rows.weight.mean()
         with warnings.catch_warnings():  # a rough classifier serves as well
             warnings.simplefilter("ignore", ConvergenceWarning)
-            self.model.fit(rows.scaled, rows.e, sample_weight=rows.weight)
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            self.model.fit(rows.scaled, rows.e, sample_weight=weight)
         return self
 
     def __call__(self, scaled: Any) -> Array:

@@ -158,20 +158,20 @@ def estimate_mixture(
     """
     n, G = len(Q), Q / reference
     prior = PRIOR_ROWS * reference
-    lam = reference
-    if not mixtures.is_simplex:
+    lam, simplex = reference, mixtures.is_simplex
+    if not simplex:
         # a point inside Λ, so that λ_k is 0 only where Λ says so; there it has no prior
         reach = np.array([mixtures.maximize(row) for row in np.eye(len(reference))])
         lam = 0.5 * mixtures.project(reference) + 0.5 * reach.mean(axis=0)
         prior = np.where(reach.max(axis=0) > 0, prior, 0.0)
     for _ in range(most_steps):
         fit = G / (G @ lam)[:, None]
-        inverse = np.divide(1.0, lam, out=np.zeros_like(lam), where=prior > 0)
+        inverse = np.divide(1.0, lam, out=np.zeros_like(lam), where=(prior > 0) & (lam > 0))
         g = (fit.sum(axis=0) + prior * inverse) / n
-        gap = float((mixtures.maximize(g) - lam) @ g)
+        gap = float(g.max() - lam @ g) if simplex else float((mixtures.maximize(g) - lam) @ g)
         if gap <= tol:
             break
-        if mixtures.is_simplex:  # an EM step: still a mixture, and never less likely
+        if simplex:  # an EM step: still a mixture, and never less likely
             lam = lam * g
             lam = lam / lam.sum()
         else:

@@ -70,6 +70,9 @@ class OutOfFold:
         The predictions of a constant guess.
     y : ndarray of shape (n,) or None
         The targets of a regression; None for classes.
+    shares : ndarray of shape (p,)
+        m̄ of the rows that the models are fitted to, by which f_λ divides: parts of these rows, and
+        folds, have shares of their own, but the same Q.
     """
 
     families: Sequence[str]
@@ -81,6 +84,7 @@ class OutOfFold:
     weight: Array
     constant: Array
     y: Array | None
+    shares: Array
 
     def take(self, rows: Any) -> OutOfFold:
         """The same of some of the rows."""
@@ -131,15 +135,12 @@ class OutOfFold:
     def by_expert(self, mixture: Array) -> Array:
         """λ_e/m̄_e of the experts, (..., E), of mixtures (..., p)."""
         members = np.eye(self.Q.shape[1])[self.expert]  # (p, E)
-        lam, m = mixture @ members, self.averages[1] @ members
-        return np.asarray(np.divide(lam, m, out=np.zeros_like(lam), where=m > 0))
+        return np.asarray((mixture @ members) / (self.shares @ members))
 
-    @property
-    def domain_probabilities(self) -> Array:
+    def domain_probabilities(self, Q: Array) -> Array:
         """Q of the domains, (n, p): of those that share an expert in proportion to their rows."""
-        _, m = self.averages
-        whole = np.bincount(self.expert, m, self.Q.shape[1])
-        return np.asarray(self.Q[:, self.expert] * (m / whole[self.expert]))
+        whole = np.bincount(self.expert, self.shares, Q.shape[1])
+        return np.asarray(Q[:, self.expert] * (self.shares / whole[self.expert]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,8 +312,8 @@ def adapting_pays(
     -------
     bool
     """
-    _, m = data.averages
-    Q, H = data.domain_probabilities, _blend(decision.w_domain, data.experts)
+    m = data.shares
+    Q, H = data.domain_probabilities(data.Q), _blend(decision.w_domain, data.experts)
     losses = np.zeros((2, len(data.k)))
     losses[0] = decision.judged.losses[0]
     for k in range(len(m)):
