@@ -26,8 +26,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.preprocessing import OrdinalEncoder
 
 from anymix import datasets
-from anymix.estimators.ensemble import AgnosticEnsemble
-from anymix.estimators.guarding import NothingGained
+from anymix.estimators import AgnosticEnsemble, NothingGained
 
 try:
     from fairlearn.reductions import BoundedGroupLoss, ExponentiatedGradient

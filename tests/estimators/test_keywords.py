@@ -153,7 +153,7 @@ def test_a_small_domain_makes_fewer_folds() -> None:
     _, codes = np.unique(y, return_inverse=True)
     read = Rows.read(X, codes, domains, CrossEntropy(), classes=np.array(["no", "yes"]))
     with pytest.warns(FewerFolds, match="cv is 5, but the smallest domain, 'b', has 3 rows: 3"):
-        dealt = list(folds(read, 5))
+        dealt = folds(read, 5, 0)
     assert [sum(domains[test] == "b") for _, test in dealt] == [1, 1, 1]
     assert sorted(np.concatenate([test for _, test in dealt])) == list(range(40))
 
@@ -161,7 +161,7 @@ def test_a_small_domain_makes_fewer_folds() -> None:
 def test_fewer_folds_are_told_once() -> None:
     X, y, _ = rows(40)
     domains = np.array(["a"] * 37 + ["b"] * 3)
-    search = ax.AgnosticClassifierCV(gammas=[0.1], robustness=[0.0, 1.0], repeats=2)
+    search = ax.AgnosticClassifierCV(gammas=[0.1], robustness=[0.0, 1.0])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         search.fit(X, y, domains=domains)

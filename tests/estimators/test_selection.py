@@ -23,22 +23,22 @@ from sklearn.utils.validation import validate_data
 import anymix as ax
 from anymix import datasets
 from anymix.errors import InputError
+from anymix.estimators import NothingGained
 from anymix.estimators.fitting import fit_problem
-from anymix.estimators.guarding import NothingGained
 from anymix.estimators.overfitting import OverfitWarning
 from anymix.estimators.reading import read_classes
 from anymix.estimators.searching import Plan, candidates_of, search
 from anymix.problem.dealing import deal, sorted_rows
 from anymix.problem.rows import Rows
+from anymix.selection.rule import choose
 
 Array = NDArray[np.float64]
 AGNOSTIC: dict[str, Any] = {  # the purely agnostic learner with a tuned γ
-    "rule": "min",
+    "price": np.inf,
     "robustness": (1.0,),
     "anchor": None,
-    "repeats": 1,
 }
-SMALL: dict[str, Any] = {"gammas": (1.0, 0.1, 0.01), "robustness": (0.5, 1.0), "repeats": 1}
+SMALL: dict[str, Any] = {"gammas": (1.0, 0.1, 0.01), "robustness": (0.5, 1.0)}
 
 
 @pytest.fixture
@@ -50,14 +50,13 @@ def routing() -> Iterator[None]:
 # -- the choice ----------------------------------------------------------------------------------
 
 
-def test_the_table_is_that_of_the_search_and_the_choice_that_of_the_guard() -> None:
+def test_the_table_is_that_of_the_search_and_the_choice_that_of_the_rule() -> None:
     X, y, domains = labels_data()
-    model = ax.AgnosticClassifierCV([0.1, 0.01]).fit(X, y, domains=domains)
+    model = ax.AgnosticClassifierCV([0.1, 0.01], price=0.3).fit(X, y, domains=domains)
     rows = read_classes(ax.AgnosticClassifier(), X, y, domains)
-    turns = (None, np.random.RandomState(0))
-    repeats = [list(deal(sorted_rows(rows, rng), 5)) for rng in turns]
+    splits = deal(sorted_rows(rows, np.random.RandomState(0)), 5)
     candidates = candidates_of((0.25, 0.5, 0.75, 1.0), (0.1, 0.01), to_zero=True)
-    found = search(rows, repeats, Plan(candidates, ordinary_gammas=(0.1, 0.01)))
+    found = search(rows, splits, Plan(candidates, ordinary_gammas=(0.1, 0.01)))
     table, held = pd.DataFrame(model.cv_results_), found.held_out
     fields = ["robustness", "gamma", "mu", "max_skewness", "to_zero"]
     tried = table[[f"param_{name}" for name in fields]].itertuples(index=False, name=None)
@@ -76,7 +75,7 @@ def test_the_table_is_that_of_the_search_and_the_choice_that_of_the_guard() -> N
     np.testing.assert_array_equal(table[["test_loss_city", "test_loss_rural"]], held.domain_losses)
     errors = [held.error(c, held.worst[c]) for c in range(len(held.value))]
     np.testing.assert_array_equal(table["se_test_loss"], errors)
-    assert model.best_index_ == held.choose("guard") > 0
+    assert model.best_index_ == choose(held, 0.3) > 0
     chosen = model.robustness_, model.gamma_, model.mu_, model.max_skewness_
     assert chosen == found.candidates[model.best_index_][:4]
 
@@ -106,7 +105,7 @@ def test_the_standard_error_is_that_of_the_rows_of_the_worst_domain(
 def test_folds_that_are_shared_give_the_same_losses_of_every_row(baseline: str | None) -> None:
     X, y, domains = (values[::4] for values in labels_data())
     rows = read_classes(ax.AgnosticClassifier(), X, y, domains)
-    folds = [list(deal(sorted_rows(rows), 3))]
+    folds = list(deal(sorted_rows(rows), 3))
     plan = Plan(candidates_of((1.0,), (1.0, 0.1)), baseline=baseline, ordinary_gammas=(1.0, 0.1))
     alone = search(rows, folds, plan).held_out
     with parallel_config("threading"):  # processes are tested with the command
@@ -116,47 +115,33 @@ def test_folds_that_are_shared_give_the_same_losses_of_every_row(baseline: str |
     assert ax.AgnosticClassifierCV(n_jobs=2)._plan(rows).n_jobs == 2
 
 
-def test_each_rule_is_tamer_than_the_next() -> None:
+def test_the_price_limits_what_all_rows_pay() -> None:
     X, y, domains = labels_data()
-    models = {
-        rule: ax.AgnosticClassifierCV(**SMALL, rule=rule).fit(X, y, domains=domains)
-        for rule in ("1se", "guard", "min")
-    }
-    table = models["min"].cv_results_
-    names = ("expected_worst", "pooled", "se")
-    worst, pooled, error = (table[f"{name}_test_loss"] for name in names)
-    places = [model.best_index_ for model in models.values()]
-    assert min(places) > 0
-    assert pooled[places[0]] <= pooled[places[1]] <= pooled[places[2]]
-    assert worst[places[0]] >= worst[places[1]] > worst[places[2]] == worst.min()
-    assert worst[places[0]] <= worst.min() + error[places[2]]
+    prices = (0.0, 0.1, 0.2, 0.5, np.inf)
+    with warnings.catch_warnings(action="ignore", category=NothingGained):
+        models = [
+            ax.AgnosticClassifierCV(**SMALL, price=price).fit(X, y, domains=domains)
+            for price in prices
+        ]
+    table = models[0].cv_results_
+    pooled, V = table["pooled_test_loss"], table["expected_worst_test_loss"]
+    places = [model.best_index_ for model in models]
+    assert places[0] == 0 < places[1]
+    assert all(1 + b >= A for A, b in zip(pooled[places] / pooled[0], prices, strict=True))
+    assert np.all(np.diff(V[places]) <= 0)
+    assert V[places[-1]] == V.min() < V[places[1]]
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_ordinary_model_is_kept_with_a_warning_where_nothing_is_gained(seed: int) -> None:
     X, y, domains = alike_data(seed)
-    with pytest.warns(NothingGained, match="nothing to gain for the worst domain") as caught:
+    with pytest.warns(NothingGained, match="the ordinary model is kept") as caught:
         model = ax.AgnosticClassifierCV(**SMALL).fit(X, y, domains=domains)
     assert caught[0].filename == __file__
     assert (model.best_index_, model.robustness_) == (0, 0.0)
     assert model.gamma_ == model.ordinary_.gamma
     np.testing.assert_array_equal(model.coef_, model.ordinary_.coef_)
     np.testing.assert_array_equal(model.predict_proba(X), model.ordinary_.predict_proba(X))
-    words = str(caught[0].message)
-    assert f"{model.cv_results_['worst_test_loss'][0]:.4g}" in words
-    assert "standard error" in words
-
-
-def test_that_few_rows_are_the_reason_is_said() -> None:
-    """Nine rows that the ordinary model gets wrong: however much is gained, they tell nothing."""
-    X, y, domains = labels_data()
-    domains = domains.astype("<U6")
-    few = np.flatnonzero(domains == "city")[:9]
-    domains[few], y[few] = "island", np.where(X[few, 0] > 0, "no", "yes")
-    for rule in ("guard", "1se"):
-        with pytest.warns(NothingGained, match="rests on a domain of fewer than 10 rows"):
-            model = ax.AgnosticClassifierCV(**SMALL, rule=rule).fit(X, y, domains=domains)
-        assert model.robustness_ == 0
 
 
 def test_rows_of_no_weight_take_no_place_in_a_fold() -> None:
@@ -208,7 +193,7 @@ def test_one_domain_has_no_robust_candidate_and_no_warning() -> None:
 def test_the_same_numbers_every_time() -> None:
     X, y, domains = labels_data()
     one, two, other = (
-        ax.AgnosticClassifierCV([0.1], robustness=(1.0,), random_state=seed).fit(
+        ax.AgnosticClassifierCV([0.1], robustness=(1.0,), price=np.inf, random_state=seed).fit(
             X, y, domains=domains
         )
         for seed in (0, 0, 1)
@@ -220,26 +205,18 @@ def test_the_same_numbers_every_time() -> None:
     assert np.all(other.cv_results_["worst_test_loss"] != one.cv_results_["worst_test_loss"])
 
 
-def test_repeats_deal_the_rows_anew_and_given_folds_are_taken_once() -> None:
+def test_splitters_and_pairs_are_folds_as_well() -> None:
     X, y, domains = labels_data()
-    one, three = (
-        ax.AgnosticClassifierCV([0.1], cv=3, repeats=n).fit(X, y, domains=domains) for n in (1, 3)
-    )
-    assert np.all(one.cv_results_["worst_test_loss"] != three.cv_results_["worst_test_loss"])
-    folds = list(StratifiedKFold(3).split(X, domains))
-    once, again = (
-        ax.AgnosticClassifierCV([0.1], cv=folds, repeats=n).fit(X, y, domains=domains)
-        for n in (1, 3)
-    )
-    np.testing.assert_array_equal(once.coef_, again.coef_)
     splitter = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
-    for cv in (splitter, iter(folds)):
-        assert ax.AgnosticClassifierCV([0.1], cv=cv).fit(X, y, domains=domains).best_index_ > 0
+    for cv in (splitter, iter(list(splitter.split(X, y)))):
+        model = ax.AgnosticClassifierCV([0.1], cv=cv, price=np.inf).fit(X, y, domains=domains)
+        assert model.best_index_ > 0
 
 
 def test_no_t_of_zero_but_the_ordinary_model() -> None:
     X, y, domains = labels_data()
-    model = ax.AgnosticClassifierCV([0.1, 0.01], robustness=(0.0, 1.0)).fit(X, y, domains=domains)
+    model = ax.AgnosticClassifierCV([0.1, 0.01], robustness=(0.0, 1.0), price=np.inf)
+    model.fit(X, y, domains=domains)
     assert model.cv_results_["param_robustness"].tolist() == [0.0, *[1.0] * 4]
 
 
@@ -276,12 +253,12 @@ def test_refit_is_a_fit_of_all_rows_and_does_not_warn() -> None:
     assert model.agnostic_loss_ == pytest.approx(peer.agnostic_loss_, abs=1e-8)
 
 
-@pytest.mark.parametrize(("rule", "to_zero"), [("guard", False), ("min", True)])
+@pytest.mark.parametrize(("price", "to_zero"), [(0.1, False), (np.inf, True)])
 def test_refit_is_anchored_at_the_ordinary_model_of_all_rows_or_at_zero(
-    rule: str, to_zero: bool
+    price: float, to_zero: bool
 ) -> None:
     X, y, domains = labels_data()
-    model = ax.AgnosticClassifierCV(**SMALL, rule=rule, tol=1e-11).fit(X, y, domains=domains)
+    model = ax.AgnosticClassifierCV(**SMALL, price=price, tol=1e-11).fit(X, y, domains=domains)
     assert model.robustness_ > 0
     assert model.cv_results_["param_to_zero"][model.best_index_] == to_zero
     peer = ax.AgnosticClassifier(
@@ -368,7 +345,7 @@ def test_the_ordinary_model_says_how_it_was_fitted(model: Any) -> None:
 
 def test_the_frontier_has_the_numbers_of_the_table() -> None:
     X, y, domains = labels_data(n_small=150)
-    model = ax.AgnosticClassifierCV(**SMALL).fit(X, y, domains=domains)
+    model = ax.AgnosticClassifierCV(**SMALL, price=0.02).fit(X, y, domains=domains)
     front, table = model.frontier_, pd.DataFrame(model.cv_results_)
     held = front.held_out
     assert held is not None
@@ -376,7 +353,7 @@ def test_the_frontier_has_the_numbers_of_the_table() -> None:
     assert front.robustness.tolist() == [0.0, 0.5, 1.0]
     for i, (t, gamma) in enumerate(zip(front.robustness, front.gammas, strict=True)):
         these = table[table["param_robustness"] == t]
-        if i == front.chosen:  # which is tamer than the best of its t
+        if i == front.chosen:  # which all rows can pay for
             row = table.iloc[model.best_index_]
             assert row["expected_worst_test_loss"] > these["expected_worst_test_loss"].min()
         else:  # for every other t the best candidate
@@ -415,7 +392,7 @@ def test_choosing_beats_no_regularisation_where_it_counts() -> None:
     results = []
     for seed in range(4):
         X, y, domains = labels_data(seed, n_large=900, n_small=60, d=30)
-        chosen = ax.AgnosticClassifierCV(**SMALL).fit(X, y, domains=domains)
+        chosen = ax.AgnosticClassifierCV(**SMALL, price=np.inf).fit(X, y, domains=domains)
         with pytest.warns(OverfitWarning):
             free = ax.AgnosticClassifier(gamma=1e-6).fit(X, y, domains=domains)
         results.append([worst(model) for model in (chosen, free, chosen.ordinary_)])
@@ -444,7 +421,7 @@ def test_three_classes_sparse_rows_and_weights() -> None:
     y = np.where(X[:, 2] > 1, "maybe", y)
     weight = np.random.default_rng(0).integers(1, 3, size=len(y))
     dense, thin = (
-        ax.AgnosticClassifierCV([0.1, 0.01], cv=3, robustness=(0.5, 1.0), repeats=1).fit(
+        ax.AgnosticClassifierCV([0.1, 0.01], cv=3, robustness=(0.5, 1.0), price=np.inf).fit(
             table, y, domains=domains, sample_weight=weight
         )
         for table in (X, sparse.csr_array(X))
@@ -528,7 +505,8 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"skewnesses": ()}, r"skewnesses is \(\)"),
     ({"skewnesses": (0.5,)}, "max_skewness is 0.5"),
     ({"gammas": [-1.0]}, "gamma is -1.0"),
-    ({"rule": "best"}, "rule is 'best'; give 'guard', 'min' or '1se'"),
+    ({"price": -0.1}, "price is -0.1; give a number ≥ 0, or inf"),
+    ({"price": "5 %"}, "price is '5 %'; give a number ≥ 0, or inf"),
     (
         {"baseline": [0.1, 0.2, 0.3]},
         r"baseline has shape \(3,\), and there are 2 domains; give None",
@@ -544,8 +522,6 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"robustness": 1.0}, "robustness is 1.0; give a list"),
     ({"robustness": (0.5, 1.5)}, "robustness is 1.5; give a number from 0"),
     ({"robustness": (np.nan,)}, "robustness is nan; give a number from 0"),
-    ({"repeats": 0}, "repeats is 0; give a whole number"),
-    ({"repeats": 1.5}, "repeats is 1.5; give a whole number"),
     ({"anchor": "ordinal"}, "anchor is 'ordinal'; give 'ordinary', None, or an array"),
     ({"anchor": [1.0, 2.0]}, r"anchor has shape \(2,\); .* of shape \(6,\)"),
 ]
@@ -585,7 +561,7 @@ def test_adult_gains_on_new_doctorates() -> None:
         losses = [log_loss(data.y_test[rows], P[rows]) for rows in (doctorate, ~doctorate)]
         return float(max(losses))
 
-    chosen = ax.AgnosticClassifierCV(repeats=1).fit(data.X, data.y, domains=data.domains)
+    chosen = ax.AgnosticClassifierCV(price=np.inf).fit(data.X, data.y, domains=data.domains)
     with pytest.warns(OverfitWarning):
         free = ax.AgnosticClassifier(gamma=1e-5).fit(data.X, data.y, domains=data.domains)
     assert chosen.robustness_ > 0

@@ -97,7 +97,7 @@ def certify(grid: LocalGrid) -> Any:
 
 
 def fit(grid: LocalGrid) -> Any:
-    return federated_fit(grid, folds=2, repeats=1, attempts=1)
+    return federated_fit(grid, folds=2, attempts=1)
 
 
 # what the clients are asked when client 1 fails, and whether the server then knows its key

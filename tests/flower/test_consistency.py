@@ -61,7 +61,7 @@ def test_so_it_is_in_a_choice_of_models() -> None:
 
     grid = LocalGrid(Tampered(app, 1, heavy, "query.folds"), 3)
     with pytest.raises(InputError, match=r"client '1'.*contradict each other"):
-        federated_fit(grid, gammas=[0.1], robustness=[1.0], folds=2, repeats=1)
+        federated_fit(grid, gammas=[0.1], robustness=[1.0], folds=2)
 
 
 @settings(max_examples=60, deadline=None)

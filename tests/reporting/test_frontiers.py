@@ -86,6 +86,7 @@ def test_the_words_say_what_was_taken_and_what_it_costs() -> None:
     assert "line" not in checked_frontier(a_front(1)).reading()
 
 
+@pytest.mark.filterwarnings("ignore::anymix.estimators.NothingGained")
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_a_frontier_of_regression_names_the_loss_that_was_trained(
     loss: Any, tmp_path: Path
@@ -93,7 +94,8 @@ def test_a_frontier_of_regression_names_the_loss_that_was_trained(
     rng = np.random.default_rng(0)
     X, d = rng.normal(size=(60, 1)), np.arange(60) % 2
     y = X[:, 0] * (1 + d) + rng.normal(size=60)
-    model = ax.AgnosticRegressorCV(loss=loss, gammas=[0.1], robustness=[1.0]).fit(X, y, domains=d)
+    model = ax.AgnosticRegressorCV(loss=loss, gammas=[0.1], robustness=[1.0], price=np.inf)
+    model.fit(X, y, domains=d)
     found = {"robust": audit(y, model.predict(X), d)}
     page = report(
         found, tmp_path / "report.html", frontier=model.frontier_, history=model.solution_.history
@@ -212,7 +214,7 @@ def test_a_real_choice(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     X, d = rng.normal(size=(300, 2)), np.repeat(["a", "b"], [240, 60])
     y = np.where(d == "a", X[:, 0], -X[:, 0]) + X[:, 1] + rng.normal(size=300) > 0
-    fit = ax.AgnosticClassifierCV(robustness=(0.5, 1.0), gammas=(1.0, 0.01), cv=3, repeats=1)
+    fit = ax.AgnosticClassifierCV(robustness=(0.5, 1.0), gammas=(1.0, 0.01), cv=3)
     front = fit.fit(X, y, domains=d).frontier_
     assert front.held_out is not None
     audits = {

@@ -10,10 +10,10 @@ from sklearn.linear_model import LogisticRegression
 
 import anymix as ax
 from anymix.auditing.audits import audit
-from anymix.estimators.guarding import HeldOut
 from anymix.estimators.searching import search
 from anymix.problem.losses import CrossEntropy
 from anymix.problem.rows import Rows
+from anymix.selection.held_out import HeldOut
 from anymix.tables.columns import Features
 from anymix.tables.fitting import fit_table
 from anymix.tables.labels import domain_codes
@@ -71,7 +71,8 @@ def test_the_ordinary_model_beside_it_is_logistic_regression() -> None:
     train, test = shop(), shop(300, seed=1)
     names = ["age", "city", "x"]
     drop = ["job", "spent"]
-    found = fit_table(train, "bought", ["region"], gamma=0.01, drop=drop, test=test)
+    options: dict[str, Any] = {"gamma": 0.01, "robustness": 1.0, "drop": drop, "test": test}
+    found = fit_table(train, "bought", ["region"], **options)
     X = Features.learn(train, names)[0]
     theirs = LogisticRegression(C=1 / (0.01 * len(train)), tol=1e-8, max_iter=1000)
     theirs.fit(X.transform(train), train["bought"])
@@ -106,15 +107,15 @@ def test_gamma_is_chosen_for_the_worst_mixture() -> None:
 def test_the_model_saved_is_chosen_by_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[Any] = []
 
-    def listed(rows: Any, repeats: Any, plan: Any) -> Any:
-        found = search(rows, repeats, plan)
-        searched.append((len(rows), len(repeats), found))
+    def listed(rows: Any, splits: Any, plan: Any) -> Any:
+        found = search(rows, splits, plan)
+        searched.append((len(rows), found))
         return found
 
     monkeypatch.setattr("anymix.tables.learners.search", listed)
     found = fit_table(shop(200), "bought", ["region"], drop=["spent"], folds=2)
-    assert [(n, repeats) for n, repeats, _ in searched] == [(200, 2)]  # the parts share it
-    assert found.choice.found is searched[-1][2]
+    assert [n for n, _ in searched] == [200]  # the parts share it
+    assert found.choice.found is searched[-1][1]
     assert found.gamma == found.choice.candidate.gamma == found.model.estimator.gamma
 
 
@@ -125,11 +126,11 @@ def test_rows_that_judge_a_part_do_not_choose_its_models(monkeypatch: pytest.Mon
     searched, held_out = learner.search(rows), np.arange(5, 15)
     chosen: list[tuple[int, int]] = []
 
-    def choose(held: HeldOut, rule: str) -> int:
+    def choose(held: HeldOut) -> int:
         chosen.append((held.losses.shape[1], int(np.argmin(held.value))))
         return 1
 
-    monkeypatch.setattr(HeldOut, "choose", choose)
+    monkeypatch.setattr("anymix.tables.learners.choose", choose)
     for wrong in (0.0, 1e6):
         losses = searched.found.held_out.losses.copy()
         losses[3:, np.isin(searched.numbers, held_out)] += wrong

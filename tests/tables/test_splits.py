@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from people import shop
 
-from anymix.tables import learners
+from anymix.problem import dealing
 from anymix.tables import splits as ways
 from anymix.tables.fitting import fit_table
 
@@ -52,7 +52,7 @@ def test_rows_held_out_do_not_even_change_the_scale(
 
 def test_large_tables_are_judged_on_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ways, "ROWS_TO_FOLD", 500)
-    monkeypatch.setattr(learners, "ROWS_TO_CHOOSE", 300)
+    monkeypatch.setattr(dealing, "ROWS_TO_CHOOSE", 300)
     frame = shop(1001)
     steps: list[str] = []
     found = fit_table(frame, "bought", ["region"], drop=["spent"], progress=steps.append)

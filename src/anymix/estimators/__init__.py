@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from anymix.estimators.clients import Clients, describe_clients
     from anymix.estimators.clustering import BregmanClusters
     from anymix.estimators.ensemble import AgnosticEnsemble
-    from anymix.estimators.guarding import NothingGained
     from anymix.estimators.keywords import NoDomainsWarning
     from anymix.estimators.linear import AgnosticClassifier, AgnosticRegressor
     from anymix.estimators.overfitting import OverfitWarning
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from anymix.estimators.personal_fits import PersonalizedCV
     from anymix.estimators.scorer import agnostic_scorer
     from anymix.estimators.selection import AgnosticClassifierCV, AgnosticRegressorCV
+    from anymix.selection.rule import NothingGained
 
 # The fits and the search of this folder need no scikit-learn, and loading it takes longer than
 # they do; so it is loaded when an estimator is asked for.
@@ -31,7 +31,7 @@ _PLACE = {
     "BregmanClusters": "anymix.estimators.clustering",
     "Clients": "anymix.estimators.clients",
     "NoDomainsWarning": "anymix.estimators.keywords",
-    "NothingGained": "anymix.estimators.guarding",
+    "NothingGained": "anymix.selection.rule",
     "OverfitWarning": "anymix.estimators.overfitting",
     "Personalized": "anymix.estimators.personal",
     "PersonalizedCV": "anymix.estimators.personal_fits",

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from anymix.estimators.cross_fitting import CrossFit, OutOfFold
-from anymix.estimators.mean_errors import mean_error
 from anymix.mixtures import MixtureSet
+from anymix.selection.held_out import Errors
 
 Array = NDArray[np.float64]
 
@@ -179,7 +179,7 @@ def steadied(losses: Array, average: sparse.csc_array, reference: Array) -> Arra
     """
     unit = float(np.max(np.abs(losses))) or 1.0  # squares of huge losses overflow
     found = average @ losses / unit
-    errors = np.array([mean_error(losses / unit, average, e) for e in np.eye(len(found))])
+    errors = Errors(average).by_domain(losses / unit)
     mean, noise = float(reference @ found), errors**2
     known = np.isfinite(noise)  # a single row has no standard error: it says nothing
     spread = (found - mean) ** 2 - noise

@@ -14,6 +14,7 @@ from anymix.estimators.searching import Candidate, Found, Plan, search
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
 from anymix.problem.rows import Rows
+from anymix.selection import rule
 from anymix.solvers.certificates import Certificate
 from anymix.solvers.exact import Solution
 from anymix.solvers.frontier import Frontier, FrontierLosses, frontier_losses
@@ -76,18 +77,13 @@ class Choice:
         """The same with the ordinary model as the choice."""
         return replace(self, index=0, fit=self.ordinary, frontier=replace(self.frontier, chosen=0))
 
-    @property
-    def nothing_gained(self) -> str:
-        """Why the ordinary model was kept, in a sentence."""
-        return self.found.nothing_gained
-
 
 def choose(
     rows: Rows,
-    repeats: Sequence[Iterable[Split]],
+    splits: Iterable[Split],
     plan: Plan,
     settings: Settings,
-    rule: str,
+    price: float,
     problem: Any = None,
 ) -> Choice:
     """Search, choose, and fit the choice to all rows.
@@ -96,14 +92,14 @@ def choose(
     ----------
     rows : Rows
         The rows.
-    repeats : sequence of iterables of (part, part)
-        For each repeat, what to fit and what to judge on in each fold.
+    splits : iterable of (part, part)
+        What to fit and what to judge on in each fold.
     plan : Plan
         What to try.
     settings : Settings
         tol, max_iter and the like for the fits to all rows.
-    rule : str
-        "guard", "min" or "1se", as `HeldOut.choose` reads them.
+    price : float
+        The part by which the mean loss of all rows may rise.
     problem : Oracle, optional
         All rows, where those that are searched are a sample.
 
@@ -111,8 +107,9 @@ def choose(
     -------
     Choice
     """
-    found = search(rows, repeats, plan)
-    return fit_choice(rows, found, found.held_out.choose(rule), plan, settings, problem)
+    found = search(rows, splits, plan)
+    index = rule.choose(found.held_out, price)
+    return fit_choice(rows, found, index, plan, settings, problem)
 
 
 def fit_choice(

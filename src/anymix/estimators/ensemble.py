@@ -34,22 +34,19 @@ from anymix.estimators.cross_fitting import (
     weight_argument,
 )
 from anymix.estimators.folding import complete_folds
-from anymix.estimators.guarding import RULES, HeldOut, NothingGained
 from anymix.estimators.held_out_game import HeldOutCertificate, game_value
 from anymix.estimators.held_out_results import columns_of, frontier_of
 from anymix.estimators.keywords import by_name, no_domains
 from anymix.estimators.light_reading import rows_without_features, targets_of
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, is_mixture_of, target_mixtures
+from anymix.problem.rows import Rows
+from anymix.selection.held_out import HeldOut
+from anymix.selection.rule import KEPT, NothingGained, check_price, choose
 
 Array = NDArray[np.float64]
 
 __all__ = ["AgnosticEnsemble"]
-
-KEPT = (
-    "no weights of the domains made the model better for the worst mixture on rows held out, "
-    "beyond chance: the ordinary model is kept (frontier_ shows the others)"
-)
 
 
 def _classifies(ensemble: AgnosticEnsemble) -> bool:
@@ -63,8 +60,8 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
     For any classifier or regressor that takes `sample_weight`: boosted trees, forests, a Pipeline
     whose last step does. Candidates are the ordinary model and those fitted with the weights of a
     few mixtures, each harder than the one before; rows held out choose. The ordinary model is kept
-    (`NothingGained` warns) unless another is better for the worst mixture by more than chance, or
-    an average of models is surely better for all rows, and no domain surely pays.
+    (`NothingGained` warns) unless another that all rows can pay for is significantly better for
+    the worst mixture.
 
     Parameters
     ----------
@@ -77,10 +74,9 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
     robustness : sequence of float
         Numbers t in (0, 1]: mixtures stay in {(1−t) m̄ + t λ : λ ∈ Λ}, m̄ the data's own, for
         `n_steps` steps with each t in rising order.
-    rule : str
-        How rows held out choose: "guard", the tamest candidate within one paired standard error of
-        the best; "1se", within the best one's own; or "min", the best. The first two keep the
-        ordinary model where its worst domain has fewer than ten rows.
+    price : float
+        The part by which the mean loss of all rows may rise (of its root, for squared errors) for
+        the sake of the worst domain: 0 asks for free gains only, inf looks at no one else.
     cv : int, splitter or iterable
         The number of folds, dealt evenly over domains and classes, fewer if the smallest domain
         has fewer rows (2 at least); or a splitter or pairs (train, test) that hold out every row
@@ -145,9 +141,9 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
     >>> X = rng.normal(size=(2000, 2)).round(1)
     >>> y = np.where(region == "city", X[:, 0], X[:, 1]) + 0.5 * rng.normal(size=2000) > 0
     >>> trees = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=7)
-    >>> model = AgnosticEnsemble(trees).fit(X, y, domains=region)
+    >>> model = AgnosticEnsemble(trees, price=0.2).fit(X, y, domains=region)
     >>> model.cv_results_["test_loss_rural"][[0, model.best_index_]].round(2), model.n_fits_
-    (array([0.91, 0.66]), 16)
+    (array([0.91, 0.62]), 16)
     """
 
     estimator_: Any
@@ -169,7 +165,7 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         estimator: Any,
         mixtures: Mixtures = None,
         robustness: Sequence[float] = (0.5, 1.0),
-        rule: str = "guard",
+        price: float = 0.05,
         cv: Any = 3,
         *,
         n_steps: int = 2,
@@ -181,7 +177,7 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         self.estimator = estimator
         self.mixtures = mixtures
         self.robustness = robustness
-        self.rule = rule
+        self.price = price
         self.cv = cv
         self.n_steps = n_steps
         self.loss = loss
@@ -229,10 +225,7 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         )
         candidates = candidates_of(path, self.combine)
         held = _held_out(cross, candidates, target, reference)
-        chosen = held.choose(self.rule)
-        if chosen == 0 and self.rule == "guard" and not held.is_known_by_few:
-            averages = [i for i, c in enumerate(candidates) if len(c.steps) > 1]
-            chosen = held.free_of_charge(averages)
+        chosen = choose(held, self.price)
         self._keep(held, candidates, chosen)
         self._fit_choice(cross, path, candidates[chosen])
         if chosen == 0 and not is_mixture_of(target, sizes, len(cross.rows)):  # or none was tried
@@ -304,8 +297,7 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
             raise InputError("robustness", f"is {self.robustness!r}", fix)
         for t in self.robustness:
             finite_number("robustness", t, "give numbers in (0, 1]", lambda x: 0 < x <= 1)
-        if self.rule not in RULES:  # before all the fits, not after
-            raise InputError("rule", f"is {self.rule!r}", "give 'guard', 'min' or '1se'")
+        check_price(self.price)
         if isinstance(self.cv, Integral) and self.cv < 2:
             raise InputError("cv", f"is {self.cv!r}", "give 2 folds or more")
         if not isinstance(self.n_steps, Integral) or self.n_steps < 1:
@@ -418,4 +410,22 @@ def _held_out(
     losses = np.array([cross.losses(c.held_out) for c in candidates])
     rows = cross.rows
     _, average = rows.domains.shares(len(rows.names), rows.weight)
-    return HeldOut(losses, average, target, np.zeros(len(rows.names)), reference)
+    guess = cross.losses(_constant_guess(rows))
+    return HeldOut(
+        losses,
+        average,
+        target,
+        np.zeros(len(rows.names)),
+        reference,
+        constant=np.asarray(average @ guess),
+        squared=cross.loss is squared_error,
+        constant_rows=guess,
+    )
+
+
+def _constant_guess(rows: Rows) -> Array:
+    """The shares of the classes, or the mean, as a prediction for every row."""
+    if rows.classes is None:
+        return np.full(len(rows), np.average(rows.y, weights=rows.weight))
+    counts = np.bincount(rows.y, rows.weight, len(rows.classes))
+    return np.tile(counts / counts.sum(), (len(rows), 1))

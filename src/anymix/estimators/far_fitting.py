@@ -12,12 +12,10 @@ from anymix.errors import InputError
 from anymix.estimators.fitting import fit_problem
 from anymix.estimators.ordinary import given_anchor
 from anymix.estimators.overfitting import ADVICE, OverfitWarning, overfit_message
-from anymix.problem.dealing import sample
+from anymix.problem.dealing import rows_to_choose
 from anymix.problem.rows import Rows
 
 __all__ = ["fit_far", "sample_to_search"]
-
-ROWS_TO_CHOOSE = 10_000  # rows by which models are chosen, about
 
 HERE_ONLY = {"validation_fraction": None, "domain_features": None, "solver": "exact"}
 
@@ -52,7 +50,7 @@ def fit_far(estimator: Any, problem: Any) -> None:
 
 
 def sample_to_search(estimator: Any, problem: Any) -> Rows:
-    """About 10,000 rows of a problem, by which an estimator chooses what to fit to all.
+    """About 20,000 rows of a problem, by which an estimator chooses what to fit to all.
 
     Parameters
     ----------
@@ -69,8 +67,10 @@ def sample_to_search(estimator: Any, problem: Any) -> Rows:
         found = f"is {estimator.domain_features!r}, which needs rows in memory"
         raise InputError("domain_features", found, "give None for rows that are not")
     _name_features(estimator, problem)
-    rows: Rows = problem.sampled_rows
-    return rows.take(sample(rows, ROWS_TO_CHOOSE, np.random.default_rng(0)))
+    _, rows = rows_to_choose(problem.sampled_rows, np.random.default_rng(0))
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    share = problem.sizes / problem.sizes.sum() / rows.sizes()  # small domains have more rows here
+    return replace(rows, weight=len(rows) * weight * share[rows.domains.key()])
 
 
 def _name_features(estimator: Any, problem: Any) -> None:

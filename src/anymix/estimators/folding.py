@@ -15,34 +15,27 @@ from anymix.errors import InputError
 from anymix.problem.dealing import Index, Split, deal, sorted_rows
 from anymix.problem.rows import ALL, Rows
 
-__all__ = ["FewerFolds", "complete_folds", "folds", "repeated_folds"]
+__all__ = ["FewerFolds", "complete_folds", "folds"]
 
 
-def repeated_folds(rows: Rows, cv: Any, repeats: Any, random_state: Any) -> list[list[Split]]:
-    """What to fit and what to judge on, for each fold of each repeat.
+def folds(rows: Rows, cv: Any, random_state: Any) -> list[Split]:
+    """What to fit and what to judge on in each fold; every domain is in both.
 
     Parameters
     ----------
     rows : Rows
         The rows.
     cv : int, splitter or iterable
-        A number of folds, which is dealt out anew in every repeat; or folds, which are taken once.
-    repeats : int
-        How many repeats, at least 1.
+        How many folds, or those of a splitter or of pairs (train, test).
     random_state : int, RandomState or None
-        Deals out the rows of the second and later repeats; the first keeps their order.
+        Deals a number of folds out.
 
     Returns
     -------
-    list of lists of (part, part)
+    list of (part, part)
     """
-    if not isinstance(repeats, Integral) or repeats < 1:
-        raise InputError("repeats", f"is {repeats!r}", "give a whole number, at least 1")
-    rng = check_random_state(random_state)
-    count = int(repeats) if isinstance(cv, Integral) else 1
-    cv = _number_of_folds(rows, int(cv)) if isinstance(cv, Integral) else cv  # warns once for all
-    found = [list(folds(rows, cv, rng if i else None)) for i in range(count)]
-    if not found[0]:
+    found = list(_with_every_domain(rows, _splits(rows, cv, check_random_state(random_state))))
+    if not found:
         raise InputError("cv", f"is {cv!r}, which has no fold", "give one fold or more")
     return found
 
@@ -69,11 +62,6 @@ def complete_folds(rows: Rows, cv: Any, random_state: Any) -> list[Split]:
     if not np.array_equal(np.sort(held), np.arange(len(rows))):
         raise InputError("cv", "does not hold out every row once", "give folds that do")
     return list(_with_every_domain(rows, splits))
-
-
-def folds(rows: Rows, cv: Any, rng: Any = None) -> Iterator[Split]:
-    """What to fit and what to judge on, for each fold; every domain is in both."""
-    return _with_every_domain(rows, _splits(rows, cv, rng))
 
 
 def _splits(rows: Rows, cv: Any, rng: Any) -> list[tuple[Index, Index]]:

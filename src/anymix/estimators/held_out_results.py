@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.estimators.ascent import Candidate
-from anymix.estimators.guarding import HeldOut
+from anymix.selection.held_out import HeldOut
 from anymix.solvers.frontier import Frontier, FrontierLosses, frontier_losses
 
 __all__ = ["columns_of", "frontier_of"]

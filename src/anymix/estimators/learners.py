@@ -158,7 +158,7 @@ class Linear:
         """γ₀ from a wide grid."""
         given = self._rows(rows, None)
         with threadpool_limits(1, "blas"):  # many small products: threads wait for each other
-            found = choose_ordinary(given, [splits], None, self.options)
+            found = choose_ordinary(given, splits, None, self.options)
         said = np.zeros(len(rows.y))
         for (_, test), point in zip(splits, found.solutions, strict=True):
             model = self._predictor(point.w, rows)
@@ -184,7 +184,7 @@ class Linear:
     ) -> tuple[Array, float]:
         """Predictions (n, E) without each row's fold, and γ₀."""
         with threadpool_limits(1, "blas"):
-            found = choose_ordinary(self._rows(rows, kind), [splits], gammas, self.options)
+            found = choose_ordinary(self._rows(rows, kind), splits, gammas, self.options)
         said = np.zeros((len(rows.y), rows.n_experts))
         for (_, test), point in zip(splits, found.solutions, strict=True):
             ask = self._predictor(point.w, rows, True).asker(None, rows.scaled[test])

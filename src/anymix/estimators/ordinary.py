@@ -46,7 +46,6 @@ __all__ = [
 GAMMAS = tuple(np.logspace(0, -5, 11).tolist())
 """The γ that are tried for the ordinary model where none is given."""
 MOST_KEPT = 2e7  # entries of X in all problems that are kept
-NEAR = 2  # places in GAMMAS: so far from the best of one repeat is that of all
 ROUGH = 1e-4
 """A gap that changes no choice between models."""
 
@@ -94,7 +93,7 @@ class Problems:
 
 def choose_ordinary(
     rows: Rows,
-    repeats: Sequence[Sequence[Split]],
+    splits: Sequence[Split],
     gammas: Sequence[float] | None,
     options: dict[str, Any],
     problems: Problems | None = None,
@@ -105,11 +104,11 @@ def choose_ordinary(
     ----------
     rows : Rows
         The rows.
-    repeats : sequence of sequences of (part, part)
-        For each repeat, what to fit and what to judge on in each fold.
+    splits : sequence of (part, part)
+        What to fit and what to judge on in each fold.
     gammas : sequence of float or None
-        What to try; of a single one nothing needs to be known. None tries GAMMAS, all of them
-        in the first repeat and then those near the best, and takes what is `least_between` them.
+        What to try; of a single one nothing needs to be known. None tries GAMMAS, and takes what
+        is `least_between` them.
     options : dict
         Options of `solve`, without gamma.
     problems : Problems or None
@@ -124,30 +123,21 @@ def choose_ordinary(
         return Ordinary(path[0], [])
     make = Problems(rows) if problems is None else problems
     total, folds = np.zeros(len(path)), list[list[Waypoint]]()
-    for splits in repeats:
-        if folds and gammas is None:
-            near = _near(int(np.argmin(total)), len(path))
-            path, total, folds = path[near], total[near], [fold[near] for fold in folds]
-        for part, held_out in splits:
-            start = folds[0][0] if folds else None  # of other rows of the same table
-            folds.append(rough_ordinary(make(1 + len(folds), part), path, options, start))
-            total += _pooled_losses(rows, [s.w for s in folds[-1]], held_out)
+    for part, held_out in splits:
+        start = folds[0][0] if folds else None  # of other rows of the same table
+        folds.append(rough_ordinary(make(1 + len(folds), part), path, options, start))
+        total += _pooled_losses(rows, [s.w for s in folds[-1]], held_out)
     best = int(np.argmin(total))
     gamma = path[best] if gammas is not None else least_between(path, total)
     if gamma == path[best]:
         return Ordinary(gamma, [fold[best] for fold in folds])
-    parts = [part for splits in repeats for part, _ in splits]
     return Ordinary(
         gamma,
         [
             rough_ordinary(make(number, part), [gamma], options, fold[best])[0]
-            for number, (part, fold) in enumerate(zip(parts, folds, strict=True), start=1)
+            for number, ((part, _), fold) in enumerate(zip(splits, folds, strict=True), start=1)
         ],
     )
-
-
-def _near(best: int, n: int) -> slice:
-    return slice(max(best - NEAR, 0), min(best + NEAR + 1, n))
 
 
 def least_between(gammas: ArrayLike, losses: Array) -> float:
@@ -285,7 +275,7 @@ def ordinary_model(
     """
     rough = {**options, "tol": max(ROUGH, options.get("tol", 0.0))}
     splits = list(deal(sorted_rows(rows, part=part), folds))
-    best = choose_ordinary(rows, [splits], gammas, rough)
+    best = choose_ordinary(rows, splits, gammas, rough)
     problem = rows.to_fit(part).merged()
     start = best.solutions[-1] if best.solutions else None
     return best.gamma, fit_ordinary(problem, best.gamma, options, start)

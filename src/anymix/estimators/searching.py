@@ -20,10 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from anymix.auditing.words import FEWEST_ROWS
 from anymix.estimators.baselines import Baseline, alone_solutions, baseline_losses, is_regret
 from anymix.estimators.fitting import between
-from anymix.estimators.guarding import HeldOut
 from anymix.estimators.ordinary import (
     ROUGH,
     Anchor,
@@ -36,8 +34,9 @@ from anymix.mixtures import MixtureSet, Penalty
 from anymix.mixtures.choosing import Mixtures, is_mixture_of, target_mixtures
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import Loss
+from anymix.problem.losses import Loss, SquaredError
 from anymix.problem.rows import Part, Rows, constant_losses
+from anymix.selection.held_out import HeldOut
 from anymix.solvers.exact import Solution
 from anymix.solvers.paths import Path
 from anymix.solvers.sqp import Waypoint
@@ -56,7 +55,7 @@ __all__ = [
 
 ROBUSTNESS = (0.25, 0.5, 0.75, 1.0)
 """The t that are tried where none is given."""
-ROBUST_GAMMAS = (10.0, 1.0, 0.1, 0.01, 1e-3)  # 10: only the intercept leaves the ordinary model
+ROBUST_GAMMAS = (10.0, 1.0, 0.1, 0.01)  # 10: only the intercept leaves the ordinary model
 """The γ that are tried for robust models where none is given."""
 
 
@@ -173,26 +172,6 @@ class Found:
         robust = self.held_out.expected[1:]
         return 1 + int(np.argmin(robust)) if robust.size else 0
 
-    @property
-    def nothing_gained(self) -> str:
-        """Why the ordinary model was kept, in a sentence."""
-        held = self.held_out
-        sentence = (
-            "nothing to gain for the worst domain with these data and features: the ordinary "
-            "model is kept"
-        )
-        if self.best_robust == 0:
-            return sentence
-        change, error = held.change(self.best_robust)
-        if change < 0 and held.is_known_by_few:
-            few = f"fewer than {FEWEST_ROWS} rows, or of a few heavy ones, which tell nothing"
-            return f"{sentence} (its worst mixture rests on a domain of {few}: merge it)"
-        return (
-            f"{sentence} (its worst loss on rows held out is {held.value[0]:.4g}; the best robust "
-            f"model changes what is to be expected of it by {change:+.2g}, with a standard error "
-            f"of {error:.2g})"
-        )
-
 
 @dataclass(eq=False)
 class _Alone:
@@ -217,15 +196,15 @@ class _Alone:
         return np.asarray(np.min(means, axis=0))
 
 
-def search(rows: Rows, repeats: Sequence[Iterable[Split]], plan: Plan) -> Found:
-    """Fit every candidate on every fold of every repeat, and judge it on what the fold holds out.
+def search(rows: Rows, splits: Iterable[Split], plan: Plan) -> Found:
+    """Fit every candidate on every fold, and judge it on what the fold holds out.
 
     Parameters
     ----------
     rows : Rows
         The rows.
-    repeats : sequence of iterables of (part, part)
-        For each repeat, what to fit and what to judge on in each fold.
+    splits : iterable of (part, part)
+        What to fit and what to judge on in each fold.
     plan : Plan
         What to try.
 
@@ -234,13 +213,12 @@ def search(rows: Rows, repeats: Sequence[Iterable[Split]], plan: Plan) -> Found:
     Found
     """
     with threadpool_limits(1, "blas"):  # many small fits: more threads only wait for each other
-        return _search(rows, [list(splits) for splits in repeats], plan)
+        return _search(rows, list(splits), plan)
 
 
-def _search(rows: Rows, repeats: Sequence[Sequence[Split]], plan: Plan) -> Found:
-    options, problems = plan.options, Problems(rows)
-    folds = [split for splits in repeats for split in splits]
-    ordinary = choose_ordinary(rows, repeats, plan.ordinary_gammas, options, problems)
+def _search(rows: Rows, folds: Sequence[Split], plan: Plan) -> Found:
+    problems = Problems(rows)
+    ordinary = choose_ordinary(rows, folds, plan.ordinary_gammas, plan.options, problems)
     plan = _without_copies(plan, rows)
     judge = partial(_fold, rows, plan, ordinary.gamma)
     known: Sequence[Waypoint | None] = ordinary.solutions or [None] * len(folds)
@@ -255,9 +233,6 @@ def _search(rows: Rows, repeats: Sequence[Sequence[Split]], plan: Plan) -> Found
         alone.join(fold.alone)
     candidates = [Candidate(0.0, ordinary.gamma), *plan.candidates]
     held = _held_out(rows, losses, times, plan, alone)
-    resolution = 2 * ROUGH * fold.loss_scale
-    constant = held.average @ constant_losses(rows)[times > 0]
-    held = replace(held, resolution=resolution, constant=np.asarray(constant))
     return Found(candidates, held, fold.solutions, rows.loss)
 
 
@@ -268,7 +243,6 @@ class _Fold:
     solutions: list[Waypoint]
     losses: Array  # (C, rows held out)
     alone: _Alone
-    loss_scale: float
 
 
 def _fold(
@@ -288,7 +262,7 @@ def _fold(
         if not plan.candidates:  # the ordinary model is compared with something too
             _offsets(train, test, plan, {**plan.options, "gamma": gamma}, alone)
         losses = rows.row_losses([s.w for s in solutions], held_out)
-    return _Fold(solutions, losses, alone, train.loss_scale)
+    return _Fold(solutions, losses, alone)
 
 
 def _shared(
@@ -375,4 +349,15 @@ def _held_out(rows: Rows, losses: Array, times: Array, plan: Plan, alone: _Alone
     elif plan.baseline is not None and not is_regret(plan.baseline):
         b = np.asarray(plan.baseline, dtype=np.float64)
     mean = losses[:, judged] / times[judged]
-    return HeldOut(mean, average, target, b, m / m.sum(), prior=plan.prior)
+    guess = constant_losses(rows)[judged]
+    return HeldOut(
+        mean,
+        average,
+        target,
+        b,
+        m / m.sum(),
+        constant=np.asarray(average @ guess),
+        prior=plan.prior,
+        squared=isinstance(rows.loss, SquaredError),
+        constant_rows=guess,
+    )

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 
 from anymix.errors import InputError
 from anymix.estimators.baselines import Baseline
@@ -17,8 +18,7 @@ from anymix.estimators.choices import Choice, choose
 from anymix.estimators.domain_features import Kind, widened
 from anymix.estimators.far_fitting import sample_to_search
 from anymix.estimators.fitting import Settings
-from anymix.estimators.folding import repeated_folds
-from anymix.estimators.guarding import RULES, NothingGained
+from anymix.estimators.folding import folds
 from anymix.estimators.keywords import by_name
 from anymix.estimators.linear import estimator_of
 from anymix.estimators.ordinary import Anchor
@@ -26,9 +26,11 @@ from anymix.estimators.reading import refuse_class_weight
 from anymix.estimators.searching import ROBUST_GAMMAS, ROBUSTNESS, Candidate, Plan, candidates_of
 from anymix.mixtures import Penalty
 from anymix.mixtures.choosing import Mixtures
+from anymix.problem.dealing import ROWS_TO_CHOOSE, rows_to_choose
 from anymix.problem.far_rows import far_problem
 from anymix.problem.losses import Loss
 from anymix.problem.rows import Rows
+from anymix.selection.rule import KEPT, NothingGained, check_price
 from anymix.solvers.frontier import Frontier
 
 Array = NDArray[np.float64]
@@ -69,14 +71,13 @@ class AgnosticSelecting(BaseEstimator):
         mus: Iterable[float] = (0.0,),
         skewnesses: Iterable[float | None] = (None,),
         cv: Any = 5,
-        rule: str = "guard",
+        price: float = 0.05,
         *,
         mixtures: Mixtures = None,
         baseline: Baseline = None,
         robustness: Iterable[float] = ROBUSTNESS,
         anchor: Anchor = "ordinary",
         domain_features: Kind = None,
-        repeats: int = 2,
         solver: str = "exact",
         tol: float = 1e-6,
         norm: str = "squared",
@@ -92,13 +93,12 @@ class AgnosticSelecting(BaseEstimator):
         self.mus = mus
         self.skewnesses = skewnesses
         self.cv = cv
-        self.rule = rule
+        self.price = price
         self.mixtures = mixtures
         self.baseline = baseline
         self.robustness = robustness
         self.anchor = anchor
         self.domain_features = domain_features
-        self.repeats = repeats
         self.solver = solver
         self.tol = tol
         self.norm = norm
@@ -114,7 +114,8 @@ class AgnosticSelecting(BaseEstimator):
     def fit(self, X: Any, y: Any = None, *, domains: Any = None, sample_weight: Any = None) -> Self:
         """Choose (t, γ, μ, r), then fit all rows with it; warn if that is the ordinary model.
 
-        Of rows that are not in memory, a fair sample chooses, and all are fitted.
+        Of more than 20,000 rows, or of rows that are not in memory, a sample chooses, and all are
+        fitted.
 
         Parameters
         ----------
@@ -134,18 +135,22 @@ class AgnosticSelecting(BaseEstimator):
         self
         """
         self._check()
+        rng = check_random_state(self.random_state)
         far = far_problem(X, y, domains, sample_weight, self._loss(), self.fit_intercept)
         if far is None:
             read = self._counted(self._read(X, y, domains, sample_weight))
-            rows = widened(read, self.domain_features)
+            rows, whole = widened(read, self.domain_features), None
+            if isinstance(self.cv, Integral) and len(rows) > ROWS_TO_CHOOSE:
+                whole = rows.to_fit()
+                _, rows = rows_to_choose(rows, rng)
         else:
             refuse_class_weight(self.class_weight)
-            rows = sample_to_search(self, far)
-        repeats = repeated_folds(rows, self.cv, self.repeats, self.random_state)
-        choice = choose(rows, repeats, self._plan(rows), self._settings(), self.rule, far)
+            rows, whole = sample_to_search(self, far), far
+        splits = folds(rows, self.cv, rng)
+        choice = choose(rows, splits, self._plan(rows), self._settings(), self.price, whole)
         self._keep(choice, rows.names)
         if choice.is_ordinary and len(choice.found.candidates) > 1:
-            warnings.warn(choice.nothing_gained, NothingGained, stacklevel=3)
+            warnings.warn(KEPT, NothingGained, stacklevel=3)
         return self
 
     def _counted(self, rows: Rows) -> Rows:
@@ -169,8 +174,7 @@ class AgnosticSelecting(BaseEstimator):
         if self.prior is not None and not isinstance(self.prior, Penalty):
             fix = "give a penalty on λ, such as DirichletPrior(...), or None"
             raise InputError("prior", f"is {self.prior!r}", fix)
-        if self.rule not in RULES:
-            raise InputError("rule", f"is {self.rule!r}", "give 'guard', 'min' or '1se'")
+        check_price(self.price)
 
     def _plan(self, rows: Rows) -> Plan:
         """The candidates; with one domain there is none but the ordinary model."""

@@ -32,15 +32,18 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
 
     Λ_t = {(1−t) m̄ + t λ : λ ∈ Λ}, for all t, γ, μ and r = max_skewness to be tried. Each is judged
     by V = E max_{λ∈Λ} Σ_k λ_k (L̂_k − b_k), L̂_k its loss on the rows of domain k under models fitted
-    without them; E is over the errors of the ordinary model's means, the same for all, for which
-    domain is worst is not sure either.
-    A robust model is taken only where it is really better than the ordinary one on such rows;
-    otherwise the ordinary one is kept, and a `NothingGained` warning says so.
+    without them; E is over the errors of the ordinary model's means, because which domain is worst
+    is known only as surely as the means are.
+    Of the models that all rows can pay for, and that are on no domain worse than a constant guess
+    where the ordinary one is not, the least V is taken if it is significantly less than the
+    ordinary model's (one-sided, 5 %). Otherwise the ordinary model is kept, with a `NothingGained`
+    warning. Above 20,000 rows a sample of so many chooses (unless `cv` is a splitter, or rows are
+    in several domains), and the choice is fitted to all rows.
 
     Parameters
     ----------
     gammas : iterable of float or None
-        Values of γ to try; each fit starts at its predecessor's solution. None is 10 ... 1e-3, one
+        Values of γ to try; each fit starts at its predecessor's solution. None is 10 ... 0.01, one
         a decade, which supposes features of a standard scale. The ordinary model has a γ₀ of its
         own, among these values or (None) between 1 and 1e-5.
     mus : iterable of float
@@ -51,14 +54,9 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
         Number of folds, which deal out the rows of every domain and class evenly, fewer if the
         smallest domain has fewer rows (2 at least); or a splitter or pairs (train, test) as in
         scikit-learn.
-    rule : str
-        "guard": of the models that the rows held out cannot tell from the best one (within one
-        standard error of the difference, row by row), the tamest: the ordinary model if it is
-        among them, otherwise that of least mean loss on all rows (here one with four fifths of the
-        best one's gain will do as well). Gains below 1 % of the ordinary model's loss are none.
-        "min" is the least V; "1se" the tamest model within the best one's own standard
-        error of it. But for "min", the ordinary model is kept where its worst domain has fewer
-        than ten rows.
+    price : float
+        The part by which the mean loss of all rows may rise (of its root, for squared errors) for
+        the sake of the worst domain: 0 asks for free gains only, inf looks at no one else.
     mixtures : MixtureSet, function, str or None
         Λ, the mixtures to guard against: a set, a function of the domains' sizes that gives one,
         words such as "chi2:2.0", or None for any mixture (the simplex).
@@ -67,7 +65,7 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
         choice is that of the least cross-validated loss over gammas; or p numbers.
     robustness : iterable of float
         Values of t in (0, 1] to try; t = 0, the ordinary model, always is. (1.0,) with
-        anchor=None and rule="min" is the purely agnostic learner with a tuned γ.
+        anchor=None and price=np.inf is the purely agnostic learner with a tuned γ.
     anchor : "ordinary", array-like or None
         a, the model that R pulls to: the ordinary one, coefficients given, or None for 0. With
         "ordinary" the largest t is tried with a pull to 0, too.
@@ -75,8 +73,6 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
         Whether the domain is a feature: its own intercept, or slopes as well, as penalised
         deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
         domain that was not fitted, are served by the shared part.
-    repeats : int
-        How often the rows are dealt out anew to `cv` folds.
     solver : str
         "exact", the only one that can follow a path of gammas.
     tol : float
@@ -88,7 +84,7 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
     max_iter : int
         Iterations of a fit at most.
     random_state : int, RandomState or None
-        Deals out the rows of the second and later repeats.
+        Deals the rows to the folds, and draws those that choose where there are very many.
     verbose : bool
         Show a progress line.
     prior : Penalty or None
@@ -127,7 +123,7 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
     >>> y = 2 * x + rng.normal(size=960) > 0
     >>> model = AgnosticClassifierCV().fit(X, y, domains=region)
     >>> model.robustness_, model.gamma_
-    (0.5, 0.1)
+    (0.75, 1.0)
     >>> front = model.frontier_
     >>> front.robustness, front.held_out.worst.round(2), front.held_out.pooled.round(2)
     (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), ...)
@@ -149,7 +145,7 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
     Parameters
     ----------
     gammas : iterable of float or None
-        Values of γ to try; each fit starts at its predecessor's solution. None is 10 ... 1e-3, one
+        Values of γ to try; each fit starts at its predecessor's solution. None is 10 ... 0.01, one
         a decade, which supposes features of a standard scale. The ordinary model has a γ₀ of its
         own, among these values or (None) between 1 and 1e-5.
     mus : iterable of float
@@ -160,14 +156,9 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         Number of folds, which deal out the rows of every domain and class evenly, fewer if the
         smallest domain has fewer rows (2 at least); or a splitter or pairs (train, test) as in
         scikit-learn.
-    rule : str
-        "guard": of the models that the rows held out cannot tell from the best one (within one
-        standard error of the difference, row by row), the tamest: the ordinary model if it is
-        among them, otherwise that of least mean loss on all rows (here one with four fifths of the
-        best one's gain will do as well). Gains below 1 % of the ordinary model's loss are none.
-        "min" is the least V; "1se" the tamest model within the best one's own standard
-        error of it. But for "min", the ordinary model is kept where its worst domain has fewer
-        than ten rows.
+    price : float
+        The part by which the mean loss of all rows may rise (of its root, for squared errors) for
+        the sake of the worst domain: 0 asks for free gains only, inf looks at no one else.
     loss : str
         "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
     delta : float
@@ -180,7 +171,7 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         choice is that of the least cross-validated loss over gammas; or p numbers.
     robustness : iterable of float
         Values of t in (0, 1] to try; t = 0, the ordinary model, always is. (1.0,) with
-        anchor=None and rule="min" is the purely agnostic learner with a tuned γ.
+        anchor=None and price=np.inf is the purely agnostic learner with a tuned γ.
     anchor : "ordinary", array-like or None
         a, the model that R pulls to: the ordinary one, coefficients given, or None for 0. With
         "ordinary" the largest t is tried with a pull to 0, too.
@@ -188,8 +179,6 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         Whether the domain is a feature: its own intercept, or slopes as well, as penalised
         deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
         domain that was not fitted, are served by the shared part.
-    repeats : int
-        How often the rows are dealt out anew to `cv` folds.
     solver : str
         "exact", the only one that can follow a path of gammas.
     tol : float
@@ -201,7 +190,7 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
     max_iter : int
         Iterations of a fit at most.
     random_state : int, RandomState or None
-        Deals out the rows of the second and later repeats.
+        Deals the rows to the folds, and draws those that choose where there are very many.
     verbose : bool
         Show a progress line.
     prior : Penalty or None
@@ -231,7 +220,7 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
     True
     >>> front = model.frontier_
     >>> front.robustness, front.held_out.worst.round(1)      # what t does for the small shop
-    (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), array([1.1, 1. , 0.9, 0.9, 0.9]))
+    (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), array([1.1, 1. , 1. , 0.9, 0.9]))
     """
 
     def __init__(
@@ -240,7 +229,7 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         mus: Iterable[float] = (0.0,),
         skewnesses: Iterable[float | None] = (None,),
         cv: Any = 5,
-        rule: str = "guard",
+        price: float = 0.05,
         *,
         loss: str = "squared",
         delta: float = 1.0,
@@ -249,7 +238,6 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         robustness: Iterable[float] = ROBUSTNESS,
         anchor: Anchor = "ordinary",
         domain_features: Kind = None,
-        repeats: int = 2,
         solver: str = "exact",
         tol: float = 1e-6,
         norm: str = "squared",
@@ -265,13 +253,12 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
             mus,
             skewnesses,
             cv,
-            rule,
+            price,
             mixtures=mixtures,
             baseline=baseline,
             robustness=robustness,
             anchor=anchor,
             domain_features=domain_features,
-            repeats=repeats,
             solver=solver,
             tol=tol,
             norm=norm,

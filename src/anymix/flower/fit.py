@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from anymix.errors import InputError
 from anymix.estimators.choices import front_places, frontier_of
 from anymix.estimators.fitting import between
-from anymix.estimators.guarding import RULES, HeldOut, NothingGained
 from anymix.estimators.ordinary import GAMMAS, ROUGH, least_between, rough_ordinary
 from anymix.estimators.searching import (
     ROBUST_GAMMAS,
@@ -41,6 +40,8 @@ from anymix.flower.results import Record
 from anymix.flower.solve import FederatedSolution
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import is_mixture_of
+from anymix.selection.held_out import HeldOut
+from anymix.selection.rule import KEPT, NothingGained, check_price, choose
 from anymix.solvers.exact import Solution, solve
 from anymix.solvers.frontier import Frontier
 from anymix.solvers.paths import Path
@@ -100,9 +101,8 @@ def federated_fit(
     *,
     gammas: Iterable[float] | None = None,
     robustness: Iterable[float] = ROBUSTNESS,
-    rule: str = "guard",
+    price: float = 0.05,
     folds: int = 5,
-    repeats: int = 2,
     seed: int = 0,
     tol: float = 1e-6,
     n_clients: int | None = None,
@@ -125,14 +125,14 @@ def federated_fit(
         Λ over the domains, sorted by name; or a function that makes it from the sizes m_k; None is
         the whole simplex.
     gammas : iterable of float, optional
-        Values of γ to try; None is 10 ... 1e-3, and 1 ... 1e-5 for the ordinary model, which
+        Values of γ to try; None is 10 ... 0.01, and 1 ... 1e-5 for the ordinary model, which
         supposes features of a standard scale.
     robustness : iterable of float
         Values of t in (0, 1] to try; t = 0, the ordinary model, always is.
-    rule : str
-        "guard", "min" or "1se", as in AgnosticClassifierCV.
-    folds, repeats : int
-        How many folds, and how often the rows are dealt out to them.
+    price : float
+        The part by which the mean loss of all rows may rise, as in AgnosticClassifierCV.
+    folds : int
+        How many folds.
     seed : int
         Same seed, same folds.
     tol : float
@@ -165,19 +165,18 @@ def federated_fit(
     >>> found.is_ordinary, found.solution.certificate.gap < 1e-6, len(found.rounds) < 60
     (False, True, True)
     """
-    if rule not in RULES:
-        raise InputError("rule", f"is {rule!r}", "give 'guard', 'min' or '1se'")
+    check_price(price)
     if count("folds", folds) < 2:
         raise InputError("folds", f"is {folds}", "give 2 or more")
     given = None if gammas is None else [float(gamma) for gamma in gammas]
     bold = [float(t) for t in robustness if t != 0]
     clients = Clients(grid, n_clients, domains, timeout, attempts, limits)
-    folded = FoldedClients(clients, folds, count("repeats", repeats), seed)
+    folded = FoldedClients(clients, folds, seed)
     search = _Search(folded, mixtures)
     found = search.run(given, candidates_of(bold, given or ROBUST_GAMMAS, to_zero=True))
-    index = found.held_out.choose(rule)
+    index = choose(found.held_out, price)
     if index == 0 and len(found.candidates) > 1:
-        warnings.warn(found.nothing_gained, NothingGained, stacklevel=2)
+        warnings.warn(KEPT, NothingGained, stacklevel=2)
     places = front_places(found, index)
     solutions = search.fit(found, places, tol)
     names, b = np.array(clients.roster.domains), np.zeros(len(clients.roster.domains))
@@ -199,7 +198,6 @@ class _Search:
     def __init__(self, folded: FoldedClients, mixtures: MixtureSet | MakeSet | None) -> None:
         self.folded, self._mixtures = folded, mixtures
         self.target = folded.roster.mixture_set(mixtures)
-        self.scale = 1.0
 
     def run(self, gammas: Sequence[float] | None, robust: Sequence[Candidate]) -> Found:
         """All candidates with their losses on rows held out."""
@@ -241,10 +239,7 @@ class _Search:
 
         def work(ask: Ask) -> list[Waypoint]:
             problem = self.folded.problem(number, ask)
-            found = rough_ordinary(problem, gammas, {"tol": ROUGH, "max_iter": MOST}, start)
-            if number == self.folded.n - 1:
-                self.scale = problem.loss_scale
-            return found
+            return rough_ordinary(problem, gammas, {"tol": ROUGH, "max_iter": MOST}, start)
 
         return work
 
@@ -287,8 +282,8 @@ class _Search:
             self.target,
             np.zeros(len(m)),
             m / m.sum(),
-            2 * ROUGH * self.scale,
             losses[-1],
+            squared=self.folded.squared,
         )
         held.look()
         judged = cast(HeldOut, held)  # which judges as that does; only the rows are not here

@@ -1,11 +1,11 @@
 """The client's side of a choice of models: its rows in folds, and sums over them.
 
-Row i is held out by fold f_r(i) of repeat r, which the seed and the client's key fix: every message
-finds the same folds, in whatever process it is answered. A client tells
+Row i is held out by fold f(i), which the seed and the client's key fix: every message finds the
+same folds, in whatever process it is answered. A client tells
 
     counts     of every fold, Σ_i S_ik over the rows that it fits, and over those that it holds out
     sums       `part_sums`, over the rows that a fold fits
-    losses     Σ_i S_ik v_ci,  v_ci = mean over r of ℓ_i(w_{c, f_r(i)}), of C models of every fold
+    losses     Σ_i S_ik v_ci,  v_ci = ℓ_i(w_{c, f(i)}), of C models of every fold
     errors     Σ_i (Σ_k s_k S_ik (v_i − v̄_k))², v that of a model, or the difference of two
 
 so that the server can judge every model by rows that it has not seen, and knows how surely.
@@ -24,6 +24,7 @@ from anymix.flower.fold_questions import About, join_answers, unpack
 from anymix.flower.wire import Arrays, Settings
 from anymix.problem import part_sums
 from anymix.problem.linear import LinearDomains
+from anymix.problem.losses import SquaredError
 from anymix.problem.rows import take
 
 Array = NDArray[np.float64]
@@ -65,7 +66,7 @@ def fold_numbers(domains: Indices, classes: Indices, folds: int, seed: list[int]
 
 @dataclass(frozen=True, eq=False)
 class FoldedRows:
-    """The rows of a client, dealt out to folds, a few times over.
+    """The rows of a client, dealt out to folds.
 
     Parameters
     ----------
@@ -73,14 +74,13 @@ class FoldedRows:
         The rows.
     number : int
         That of the client's key.
-    folds, repeats, seed : int
-        How many folds, how often the rows are dealt out, and the seed of that.
+    folds, seed : int
+        How many folds, and the seed with which rows are dealt out to them.
     """
 
     problem: LinearDomains
     number: int
     folds: int
-    repeats: int
     seed: int
 
     @cached_property
@@ -91,20 +91,19 @@ class FoldedRows:
 
     @cached_property
     def held_by(self) -> Indices:
-        """The fold of each repeat that holds out each row, (repeats, n)."""
+        """The fold that holds out each row, (n,)."""
         S, problem = self.shares, self.problem
         n, inside = S.shape[1], np.diff(S.indptr) > 0
         domains, classes = np.full(n, -1), np.zeros(n, dtype=np.intp)
         domains[inside] = S.indices[S.indptr[:-1][inside]]  # of several, the first
         if problem.classes is not None:
             classes = problem.y.astype(np.intp)
-        seeds = [[self.seed, self.number, 2, r] for r in range(self.repeats)]
-        return np.array([fold_numbers(domains, classes, self.folds, seed) for seed in seeds])
+        return fold_numbers(domains, classes, self.folds, [self.seed, self.number, 2])
 
     def counts(self) -> Arrays:
         """Of every domain, what each fold fits and holds out, and Σ S²; and sums of the targets."""
         problem, S = self.problem, self.shares
-        held = [by == f for by in self.held_by for f in range(self.folds)]
+        held = [self.held_by == f for f in range(self.folds)]
         classes, numbers = np.zeros(2), np.zeros(2)
         if problem.classes is None:
             numbers = np.array([float(np.sum(problem.y)), float(len(problem.y))])
@@ -115,6 +114,7 @@ class FoldedRows:
             "held": np.array([S @ rows.astype(np.float64) for rows in held]),
             "squares": np.asarray(S.multiply(S).sum(axis=1), dtype=np.float64).ravel(),
             "totals": np.concatenate([classes, numbers]),
+            "squared": np.array([float(isinstance(problem.loss, SquaredError))]),
         }
 
     def fitted(self, number: int) -> LinearDomains:
@@ -122,8 +122,7 @@ class FoldedRows:
         problem = self.problem
         if number == WHOLE:
             return problem
-        repeat, fold = divmod(number, self.folds)
-        rows = np.flatnonzero(self.held_by[repeat] != fold)
+        rows = np.flatnonzero(self.held_by != number)
         S = self.shares[:, rows]
         sizes = np.asarray(S.sum(axis=1)).ravel()
         here = np.flatnonzero(sizes > 0)
@@ -139,36 +138,40 @@ class FoldedRows:
         return join_answers([part_sums.answer(fitted[number], q) for number, q in questions])
 
     def row_losses(self, models: Array) -> Array:
-        """v, (C, n), of models (repeats · folds, C, D)."""
+        """v, (C, n), of models (folds, C, D)."""
         problem = self.problem
         found = np.zeros((models.shape[1], problem.n_rows))
         for number, own in enumerate(models):
-            repeat, fold = divmod(number, self.folds)
-            rows = np.flatnonzero(self.held_by[repeat] == fold)
+            rows = np.flatnonzero(self.held_by == number)
             part = problem._with_rows(rows, problem.average[:, rows])
             for c, w in enumerate(own):
-                found[c, rows] += part.loss.derivatives(part.scores(w), part.y, 0)[0]
-        return found / self.repeats
+                found[c, rows] = part.loss.derivatives(part.scores(w), part.y, 0)[0]
+        return found
 
-    def losses(self, models: Array, guess: Array) -> Array:
-        """Σ_i S_ik v_ci, (C + 1, p), the last row of a constant guess, the scores `guess`."""
+    def with_guess(self, models: Array, guess: Array) -> Array:
+        """v of the models, and then of a constant guess, the scores `guess`: (C + 1, n)."""
         problem = self.problem
         z = np.tile(guess, (problem.n_rows, 1))
         constant = problem.loss.derivatives(z if len(guess) > 1 else z[:, 0], problem.y, 0)[0]
-        v = np.concatenate([self.row_losses(models), constant[None]])
-        return np.asarray((self.shares @ v.T).T)
+        return np.concatenate([self.row_losses(models), constant[None]])
 
-    def errors(self, models: Array, pairs: Array, scales: Array, means: Array) -> Array:
-        """Σ_i e_i² and Σ_i e_i⁴, (T, 2), e_i = Σ_k s_k S_ik (v_i − v̄_k).
+    def losses(self, models: Array, guess: Array) -> Array:
+        """Σ_i S_ik v_ci, (C + 1, p)."""
+        return np.asarray((self.shares @ self.with_guess(models, guess).T).T)
 
-        v = v_c − v_o for pairs (c, o); o = −1 is 0.
+    def errors(
+        self, models: Array, guess: Array, pairs: Array, scales: Array, means: Array
+    ) -> Array:
+        """Σ_i e_i², (T,), e_i = Σ_k s_k S_ik (v_i − v̄_k).
+
+        v = v_c − v_o for pairs (c, o); C is the guess, and o = −1 is 0.
         """
-        v = np.concatenate([self.row_losses(models), np.zeros((1, self.problem.n_rows))])
+        v = np.concatenate([self.with_guess(models, guess), np.zeros((1, self.problem.n_rows))])
         first, second = pairs.astype(np.intp).T
         values = v[first] - v[second]  # (T, n)
         S = self.shares.T  # (n, p)
         parts = values * (S @ scales.T).T - (S @ (scales * means).T).T
-        return np.stack([np.sum(parts**2, axis=1), np.sum(parts**4, axis=1)], axis=1)
+        return np.asarray(np.sum(parts**2, axis=1))
 
 
 def answer_about_folds(
@@ -189,7 +192,7 @@ def answer_about_folds(
     -------
     dict of str to ndarray
     """
-    rows = FoldedRows(problem, number, *(settings[k] for k in ("folds", "repeats", "seed")))
+    rows = FoldedRows(problem, number, *(settings[k] for k in ("folds", "seed")))
     match settings["about"]:
         case "counts":
             return rows.counts()

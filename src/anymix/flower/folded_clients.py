@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
-from anymix.estimators.guarding import Judged
-from anymix.estimators.mean_errors import in_doubt
 from anymix.flower.client_parts import Clients
 from anymix.flower.fold_questions import About, n_numbers, pack_questions, split_answers
 from anymix.flower.fold_rows import WHOLE
@@ -26,6 +24,7 @@ from anymix.mixtures import MixtureSet, Penalty
 from anymix.problem import part_sums
 from anymix.problem.part_sums import Shapes
 from anymix.problem.parts import Parts
+from anymix.selection.held_out import Judged
 
 Array = NDArray[np.float64]
 Asked = tuple[int, Sequence[part_sums.Question]]  # a fold, and a question to each of its clients
@@ -34,23 +33,24 @@ __all__ = ["ClientsHeldOut", "FoldedClients"]
 
 
 class FoldedClients:
-    """Clients whose rows are in folds; fold r · folds + f is the f-th of repeat r.
+    """Clients whose rows are in folds.
 
     Parameters
     ----------
     clients : Clients
         The clients.
-    folds, repeats, seed : int
-        How many folds, how often the rows are dealt out, and the seed of that.
+    folds, seed : int
+        How many folds, and the seed with which rows are dealt out to them.
     """
 
-    def __init__(self, clients: Clients, folds: int, repeats: int, seed: int) -> None:
-        self.clients, self.roster, self.n = clients, clients.roster, folds * repeats
-        self._settings = {"folds": folds, "repeats": repeats, "seed": seed}
+    def __init__(self, clients: Clients, folds: int, seed: int) -> None:
+        self.clients, self.roster, self.n = clients, clients.roster, folds
+        self._settings = {"folds": folds, "seed": seed}
         self.sizes = np.zeros((self.n, len(self.roster.domains)))  # of what each fold fits
         held, self.squares = self.sizes.copy(), np.zeros(self.sizes.shape[1])
         self._fitted, totals = [], []  # of each client: what of its domains each fold fits
-        for place, answer in zip(self.roster.places, self._counts(), strict=True):
+        answers = self._counts()
+        for place, answer in zip(self.roster.places, answers, strict=True):
             self.sizes[:, place] += answer["fitted"]
             held[:, place] += answer["held"]
             self.squares[place] += answer["squares"] / self.roster.sizes[place] ** 2
@@ -58,6 +58,7 @@ class FoldedClients:
             totals.append(answer["totals"])
         self._check(held)
         self.guess = _constant_guess(np.sum(totals, axis=0))
+        self.squared = all(answer["squared"][0] == 1 for answer in answers)
 
     def _counts(self) -> list[Answer]:
         content = pack({}, {**self._settings, "about": "counts"})
@@ -65,7 +66,7 @@ class FoldedClients:
         for member in self.roster.members:
             p, classes = len(member.domains), max(2, member.n_scores)
             shapes: Shapes = {"fitted": (self.n, p), "held": (self.n, p)}
-            shapes |= {"squares": (p,), "totals": (classes + 2,)}
+            shapes |= {"squares": (p,), "totals": (classes + 2,), "squared": (1,)}
             questions[member.key] = Question(content, shapes)
         answers = self.clients.round(FOLDS, questions)
         return [answers[key] for key in self.roster.keys]
@@ -150,21 +151,22 @@ class FoldedClients:
             total[:, place] += answer["losses"]
         return total / self.roster.sizes
 
-    def error_sums(self, models: Array, pairs: Array, mixtures: Array, means: Array) -> Array:
-        """Σ_i e_i² and Σ_i e_i⁴, (T, 2), of the errors of Σ_k λ_k (v̄_ck − v̄_ok).
-
-        The first is the square of the standard error as `mean_error` has it.
-        """
-        rest = 1 - self.squares
-        scales = mixtures / np.sqrt(np.maximum(rest, 1e-12)) / self.roster.sizes
+    def errors(self, models: Array, pairs: Array, mixtures: Array, means: Array) -> Array:
+        """The standard errors of Σ_k λ_k (v̄_ck − v̄_ok), (T,), as `Errors` defines them."""
+        scales = mixtures / np.sqrt(1 - self.squares) / self.roster.sizes  # m_k ≥ 2: `_check`
         arrays = [
-            {"models": models, "pairs": pairs, "scales": scales[:, at], "means": means[:, at]}
+            {
+                "models": models,
+                "guess": self.guess,
+                "pairs": pairs,
+                "scales": scales[:, at],
+                "means": means[:, at],
+            }
             for at in self.roster.places
         ]
-        shapes: list[Shapes] = [{"errors": (len(pairs), 2)}] * len(arrays)
+        shapes: list[Shapes] = [{"errors": (len(pairs),)}] * len(arrays)
         answers = self._ask_each("errors", arrays, shapes)
-        single = np.any((mixtures > 0) & (rest <= 1e-12), axis=1)  # a domain of one row
-        return np.where(single[:, None], np.inf, np.sum([a["errors"] for a in answers], axis=0))
+        return np.asarray(np.sqrt(np.sum([a["errors"] for a in answers], axis=0)))
 
     def _ask_each(
         self, about: str, arrays: Sequence[Arrays], shapes: Sequence[Shapes]
@@ -200,7 +202,7 @@ class ClientsHeldOut(Judged):
         The models of every fold; the ordinary one first.
     losses : ndarray of shape (C, p)
         L̂.
-    mixtures, offsets, reference, resolution, constant, prior :
+    mixtures, offsets, reference, constant, prior, squared :
         As in `HeldOut`.
     """
 
@@ -210,10 +212,10 @@ class ClientsHeldOut(Judged):
     mixtures: MixtureSet
     offsets: Array
     reference: Array
-    resolution: float = 0.0
     constant: Array | None = None
     prior: Penalty | None = None
-    _known: dict[tuple[int, int, bytes], tuple[float, float]] = field(default_factory=dict)
+    squared: bool = False
+    _known: dict[tuple[int, int, bytes], float] = field(default_factory=dict)
 
     @property
     def domain_losses(self) -> Array:
@@ -221,29 +223,28 @@ class ClientsHeldOut(Judged):
         return self.losses
 
     @cached_property
-    def squares(self) -> Array:
-        """Σ_i a_ki², (p,)."""
-        return self.folded.squares
-
-    @cached_property
     def spread(self) -> Array:
         """As `Judged` says; asks the clients once."""
         domains = np.eye(self.losses.shape[1])
-        known = self.squares < 1 - 1e-12
-        self._ask([(0, e, None) for e in domains[known]])
-        return np.array(
-            [self.error(0, e) if k else 0.0 for e, k in zip(domains, known, strict=True)]
-        )
+        self._ask([(0, e, None) for e in domains])
+        return np.array([self.error(0, e) for e in domains])
+
+    @cached_property
+    def constant_errors(self) -> Array:
+        """As `Judged` says, where a model may be worse than a constant guess; 0 elsewhere."""
+        found = np.zeros_like(self.losses)
+        if self.constant is not None:
+            excess = self.losses - self.constant
+            doubtful = np.argwhere((excess > 0) & (excess[0] <= 0))
+            domains, guess = np.eye(self.losses.shape[1]), len(self.losses)
+            if len(doubtful):
+                self._ask([(c, domains[k], guess) for c, k in doubtful.tolist()])
+            for c, k in doubtful.tolist():
+                found[c, k] = self.error(c, domains[k], guess)
+        return found
 
     def error(self, c: int, mixture: Array, other: int | None = None) -> float:
         """As `Judged` says; asks the clients where `look` has not done so."""
-        return float(np.sqrt(self._sums(c, mixture, other)[0]))
-
-    def doubt(self, c: int, other: int, mixture: Array) -> float:
-        """As `Judged` says."""
-        return in_doubt(*self._sums(c, mixture, other))
-
-    def _sums(self, c: int, mixture: Array, other: int | None) -> tuple[float, float]:
         key = _key(c, mixture, other)
         if key not in self._known:
             self._ask([(c, mixture, other)])
@@ -255,20 +256,18 @@ class ClientsHeldOut(Judged):
         wanted: list[tuple[int, Array, int | None]] = []
         for mixture in (self.worst, [self.reference] * len(every)):
             wanted += [(c, mixture[c], None) for c in every]
-        wanted += [(c, self.worst[c], self.best) for c in every]
-        wanted += [(c, self.worst[0], 0) for c in every]
+        wanted += [(c, self.chances(), 0) for c in every]
         self._ask(wanted)
 
     def _ask(self, wanted: Sequence[tuple[int, Array, int | None]]) -> None:
         pairs = np.array([(c, -1 if o is None else o) for c, _, o in wanted], dtype=np.float64)
         mixtures = np.array([mixture for _, mixture, _ in wanted])
         none = np.zeros(self.losses.shape[1])
-        means = np.array(
-            [self.losses[c] - (none if o is None else self.losses[o]) for c, _, o in wanted]
-        )
-        found = self.folded.error_sums(self.models, pairs, mixtures, means)
-        for (c, mixture, o), (square, fourth) in zip(wanted, found.tolist(), strict=True):
-            self._known[_key(c, mixture, o)] = square, fourth
+        every = [*self.losses, none if self.constant is None else self.constant]
+        means = np.array([every[c] - (none if o is None else every[o]) for c, _, o in wanted])
+        found = self.folded.errors(self.models, pairs, mixtures, means)
+        for (c, mixture, o), error in zip(wanted, found.tolist(), strict=True):
+            self._known[_key(c, mixture, o)] = error
 
 
 def _key(c: int, mixture: Array, other: int | None) -> tuple[int, int, bytes]:

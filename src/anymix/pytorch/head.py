@@ -98,8 +98,8 @@ def certified_head(
     mixtures : MixtureSet, function, str or None
         Λ, the mixtures to guard against; None is any.
     **options : object
-        Those of AgnosticClassifierCV (or AgnosticRegressorCV): robustness, gammas, anchor, rule,
-        cv, repeats, …
+        Those of AgnosticClassifierCV (or AgnosticRegressorCV): robustness, gammas, anchor, price,
+        cv, …
 
     Returns
     -------

@@ -179,7 +179,7 @@ def _solve_row(
     options: dict[str, Any] = {"mixtures": experiment.rows[row], "tol": 1e-4}
     with threadpool_limits(1):
         tried = AgnosticClassifierCV(
-            gammas, robustness=(1.0,), anchor=None, repeats=1, rule="min", **options
+            gammas, robustness=(1.0,), anchor=None, price=np.inf, **options
         )
         with warnings.catch_warnings(action="ignore", category=NothingGained):
             tried.fit(data.X, data.y, domains=data.domains)

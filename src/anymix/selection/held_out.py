@@ -267,11 +267,14 @@ class HeldOut(Judged):
             average[k, :] = 1.0 / average.shape[1]
         scale = sparse.diags_array(1 / np.where(shares > 0, shares, 1.0))
         kept = sparse.csc_array(scale @ sparse.csr_array(average))
+        guess = None if self.constant_rows is None else self.constant_rows[rows]
+        constant = self.constant if guess is None else np.asarray(kept @ guess)
         return replace(
             self,
             losses=self.losses[:, rows],
             average=kept,
-            constant_rows=None if self.constant_rows is None else self.constant_rows[rows],
+            constant=constant,
+            constant_rows=guess,
             fold=None if self.fold is None else self.fold[rows],
         )
 

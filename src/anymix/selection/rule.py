@@ -22,9 +22,12 @@ from anymix.selection.held_out import Judged
 
 Array = NDArray[np.float64]
 
-__all__ = ["SURE", "NothingGained", "admissible", "check_price", "choose", "simplest"]
+__all__ = ["KEPT", "SURE", "NothingGained", "admissible", "check_price", "choose", "simplest"]
 
 SURE = 1.645  # paired standard errors: a one-sided test at 5 %
+KEPT = (
+    "no other model is surely better for the worst domain at this price: the ordinary model is kept"
+)
 
 
 class NothingGained(UserWarning):

@@ -208,9 +208,9 @@ class BoostedLearner:
     def _fitted(self, rows: Rows, X: Array, part: Part) -> AgnosticEnsemble:
         from anymix.estimators import AgnosticEnsemble, NothingGained
 
-        options: dict[str, Any] = {"rule": "guard"}
+        options: dict[str, Any] = {}
         if self.robustness:
-            options = {"robustness": (self.robustness,), "rule": "min"}
+            options = {"robustness": (self.robustness,), "price": np.inf}
         model = AgnosticEnsemble(_trees(rows), self.mixtures, **options)
         domains = rows.names[rows.domains.key()[part]]
         counts = np.bincount(rows.domains.key()[part], minlength=len(rows.names))

@@ -24,16 +24,16 @@ from anymix.estimators.searching import (
     search,
 )
 from anymix.mixtures import MixtureSet
-from anymix.problem.dealing import Split, deal, deal_groups, sample, sorted_rows
+from anymix.problem.dealing import Split, deal, deal_groups, rows_to_choose, sorted_rows
 from anymix.problem.rows import ALL, Part, Rows, dense_if_small
+from anymix.selection.rule import choose
 from anymix.tables.splits import check_splits
 
 Array = NDArray[np.float64]
 
 __all__ = ["WITHOUT", "Learned", "Learner", "LinearLearner"]
 
-ROWS_TO_CHOOSE = 10_000  # rows by which models are chosen, about
-FOLDS, REPEATS = 5, 2  # of the choice
+FOLDS = 5  # of the choice
 WITHOUT = "the ordinary model without the domain"
 
 
@@ -135,28 +135,22 @@ class LinearLearner:
 
     def search(self, rows: Rows, part: Part = ALL) -> Searched:
         """The candidates judged on held-out rows of (a sample of) a part."""
-        numbers = sample(rows, ROWS_TO_CHOOSE, np.random.default_rng(0), part)
-        few = rows.take(numbers)
-        deals = [
-            self._dealt(few, numbers, np.random.default_rng(i) if i else None)
-            for i in range(REPEATS)
-        ]
-        check_splits(few, deals[0])
+        numbers, few = rows_to_choose(rows, np.random.default_rng(0), part)
+        splits = list(
+            deal(sorted_rows(few), FOLDS)
+            if self.groups is None
+            else deal_groups(few, self.groups[numbers], FOLDS)
+        )
+        check_splits(few, splits)
         wide = widened(few, self.use_domain)
-        found = search(replace(wide, X=dense_if_small(wide.X)), deals, self._plan)
-        return Searched(found, numbers, self._gamma_without(few, deals))
+        found = search(replace(wide, X=dense_if_small(wide.X)), splits, self._plan)
+        return Searched(found, numbers, self._gamma_without(few, splits))
 
-    def _dealt(self, few: Rows, numbers: NDArray[np.intp], rng: Any) -> list[Split]:
-        """The folds of the rows that choose."""
-        if self.groups is None:
-            return list(deal(sorted_rows(few, rng), FOLDS))
-        return list(deal_groups(few, self.groups[numbers], FOLDS, rng))
-
-    def _gamma_without(self, few: Rows, deals: Sequence[Sequence[Split]]) -> float | None:
+    def _gamma_without(self, few: Rows, splits: Sequence[Split]) -> float | None:
         if self.use_domain is None:
             return None
         plan = self._plan
-        return choose_ordinary(few, deals, plan.ordinary_gammas, plan.options).gamma
+        return choose_ordinary(few, splits, plan.ordinary_gammas, plan.options).gamma
 
     def part(self, rows: Rows, part: Part, held_out: Part, searched: Searched) -> dict[str, Array]:
         """What the models of a part say of the rows it holds out, which do not choose them."""
@@ -211,9 +205,9 @@ class LinearLearner:
         )
 
     def _place(self, found: Found) -> int:
-        """The place of the candidate to take: the guard's, or the best of the t that is given."""
+        """The place of the candidate to take: by the rule, or the best of the t that is given."""
         if self.robustness is None:
-            return found.held_out.choose("guard")
+            return choose(found.held_out)
         return 0 if self.robustness == 0 else found.best_robust
 
 
