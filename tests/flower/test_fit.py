@@ -103,15 +103,17 @@ def test_the_errors_are_those_of_the_rows(kind: str, monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(held.constant, np.asarray(theirs.constant), rtol=1e-6)
     np.testing.assert_allclose(held.spread, theirs.spread, rtol=1e-6)
     np.testing.assert_allclose(held.chances(), theirs.chances(), atol=2e-3)
+    np.testing.assert_allclose(held.judged_at, theirs.judged_at, atol=2e-3)
+    np.testing.assert_allclose(held.gain(1), theirs.gain(1), atol=2e-3)
     mixture = np.array([0.2, 0.3, 0.5])
     for c, other in ((0, None), (1, 0), (2, 1)):
         expected = theirs.error(c, mixture, other)
         assert held.error(c, mixture, other) == pytest.approx(expected, rel=1e-5)
-    guess, errors = len(held.losses), np.asarray(theirs.constant_errors)
+    guess, errors = len(held.domain_losses), np.asarray(theirs.constant_errors)
     for c, k in ((0, 1), (2, 2)):
         error = held.error(c, np.eye(3)[k], guess)
         assert error == pytest.approx(errors[c, k], rel=1e-5)
-    excess = held.losses - held.constant
+    excess = held.domain_losses - held.constant
     doubtful = (excess > 0) & (excess[0] <= 0)
     assert doubtful.any()  # a model that says the same of all rows, for the worst mixture
     np.testing.assert_allclose(held.constant_errors, errors * doubtful, rtol=1e-5)

@@ -39,8 +39,8 @@ def test_by_hand() -> None:
     assert found.error(0, half) == pytest.approx(math.sqrt(1 / 3 + 1) / 2)
     assert found.error(1, half) == 0
     b = np.array([0.0, 1.0])
-    assert found.gain(1, b) == pytest.approx((2.0, 1.0))  # 5, 7 against 4, 4
-    assert found.gain(1, 1 - b) == pytest.approx((0.0, math.sqrt(1 / 3)))  # 1, 2, 3 and 2, 2, 2
+    assert found.error(1, b, 0) == pytest.approx(1.0)  # 5, 7 against 4, 4
+    assert found.error(1, 1 - b, 0) == pytest.approx(math.sqrt(1 / 3))  # 1, 2, 3 and 2, 2, 2
 
 
 @given(st.integers(0, 10**6), st.integers(-200, 200))

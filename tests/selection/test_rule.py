@@ -23,11 +23,17 @@ PRICES = (0.0, 0.02, 0.05, 0.3, math.inf)
 
 
 def by_definition(
-    losses: Array, a: Array, price: float, constant: Array | None, corners: Array, squared: bool
+    losses: Array,
+    a: Array,
+    price: float,
+    constant: Array | None,
+    corners: Array,
+    squared: bool,
+    fold: Array | None,
 ) -> int:
     """The place of the model that the rule takes: one line after the other.
 
-    `a` are the shares (p, n), `corners` the corners of Λ.
+    `a` are the shares (p, n), `corners` the corners of Λ; no folds are one.
     """
     m = np.array([np.count_nonzero(row) for row in a]) / np.count_nonzero(a)
     D = np.array([[sum(a[k] * row) for k in range(len(a))] for row in losses])
@@ -40,20 +46,34 @@ def by_definition(
     half = np.random.default_rng(0).standard_normal((500, len(a)))
     xi = [*half, *-half]
     V = [np.mean([max(corners @ (row + s * x)) for x in xi]) for row in D]
-    pi = np.mean([corners[np.argmax(corners @ (D[0] + s * x))] for x in xi], axis=0)
     root = np.sqrt if squared else np.asarray
     best = 0
     for c in range(1, len(losses)):
         worse = constant is not None and any((D[c] > constant) & (D[0] <= constant))
         if root(m @ D[c]) <= (1 + price) * root(m @ D[0]) and not worse and V[c] < V[best]:
             best = c
-    return best if V[0] - V[best] > 1.645 * error(losses[0] - losses[best], pi) else 0
+    gain, pi = 0.0, np.zeros(len(a))
+    for f in [None] if fold is None else np.unique(fold).tolist():
+        here = np.ones(a.shape[1], dtype=bool) if f is None else fold == f
+        rest = here if f is None else ~here
+        means = np.array([row[rest] @ losses[0][rest] / row[rest].sum() for row in a])
+        pi_f = np.mean([corners[np.argmax(corners @ (means + s * x))] for x in xi], axis=0)
+        gain += sum(pi_f[k] * (a[k] * here) @ (losses[0] - losses[best]) for k in range(len(a)))
+        pi += pi_f * a[:, here].sum(axis=1)
+    return best if gain > 1.645 * error(losses[0] - losses[best], pi) else 0
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from(PRICES), st.booleans(), st.booleans(), st.booleans())
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(PRICES),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+)
 def test_the_choice_is_that_of_its_definition(
-    seed: int, price: float, squared: bool, boxed: bool, guessed: bool
+    seed: int, price: float, squared: bool, boxed: bool, guessed: bool, folded: bool
 ) -> None:
     rng = np.random.default_rng(seed)
     p = 2 if boxed else int(rng.integers(2, 4))
@@ -65,8 +85,10 @@ def test_the_choice_is_that_of_its_definition(
     corners = np.array([[0.8, 0.2], [0.3, 0.7]]) if boxed else np.eye(p)
     target = ax.Box([0.3, 0.2], [0.8, 0.7]) if boxed else ax.Simplex(p)
     constant = rng.uniform(0.8, 1.5, size=p) if guessed else None
-    found = held_out(losses, domains, target, constant=constant, squared=squared)
-    expected = by_definition(losses, found.average.toarray(), price, constant, corners, squared)
+    fold = np.arange(len(domains)) % 3 if folded else None
+    found = held_out(losses, domains, target, constant=constant, squared=squared, fold=fold)
+    a = found.average.toarray()
+    expected = by_definition(losses, a, price, constant, corners, squared, fold)
     assert choose(found, price) == expected
 
 

@@ -225,14 +225,17 @@ def _search(rows: Rows, folds: Sequence[Split], plan: Plan) -> Found:
     trains = (problems(number, part) for number, (part, _) in enumerate(folds, start=1))
     jobs = zip(trains, (held_out for _, held_out in folds), known, strict=True)
     losses = np.zeros((1 + len(plan.candidates), len(rows)))
-    times, alone = np.zeros(len(rows)), _Alone()
+    times, alone, held_by = np.zeros(len(rows)), _Alone(), np.zeros(len(rows), dtype=np.intp)
     judged = _shared(judge, jobs, plan.n_jobs)
-    for (_, held_out), fold in zip(folds, judged, strict=True):
+    for number, ((_, held_out), fold) in enumerate(zip(folds, judged, strict=True)):
         losses[:, held_out] += fold.losses
         times[held_out] += 1
+        held_by[held_out] = number
         alone.join(fold.alone)
     candidates = [Candidate(0.0, ordinary.gamma), *plan.candidates]
     held = _held_out(rows, losses, times, plan, alone)
+    if times.max() == 1:  # a row that several folds held out is of none
+        held = replace(held, fold=held_by[times > 0])
     return Found(candidates, held, fold.solutions, rows.loss)
 
 

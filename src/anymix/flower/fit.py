@@ -222,8 +222,8 @@ class _Search:
         models = self._together([self._ordinary_path(i, path) for i in range(n)])
         if len(path) == 1:
             return path[0], [own[0] for own in models]
-        losses = self.folded.losses(_stack(models))[:-1]  # without that of the constant guess
-        total = losses @ self.folded.roster.sizes
+        losses = self.folded.losses(_stack(models))[:, :-1]  # without that of the constant guess
+        total = np.einsum("fcp,fp->c", losses, self.folded.held)
         best = int(np.argmin(total))
         first = [own[best] for own in models]
         gamma = path[best] if gammas else least_between(path, total)
@@ -278,11 +278,11 @@ class _Search:
         held = ClientsHeldOut(
             self.folded,
             stack,
-            losses[:-1],
+            losses[:, :-1],
             self.target,
             np.zeros(len(m)),
             m / m.sum(),
-            losses[-1],
+            np.einsum("fp,fp->p", losses[:, -1], self.folded.held) / m,
             squared=self.folded.squared,
         )
         held.look()

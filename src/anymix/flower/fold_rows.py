@@ -5,7 +5,7 @@ same folds, in whatever process it is answered. A client tells
 
     counts     of every fold, Σ_i S_ik over the rows that it fits, and over those that it holds out
     sums       `part_sums`, over the rows that a fold fits
-    losses     Σ_i S_ik v_ci,  v_ci = ℓ_i(w_{c, f(i)}), of C models of every fold
+    losses     Σ_i S_ik v_ci of the rows that each fold holds out,  v_ci = ℓ_i(w_{c, f(i)})
     errors     Σ_i (Σ_k s_k S_ik (v_i − v̄_k))², v that of a model, or the difference of two
 
 so that the server can judge every model by rows that it has not seen, and knows how surely.
@@ -156,8 +156,9 @@ class FoldedRows:
         return np.concatenate([self.row_losses(models), constant[None]])
 
     def losses(self, models: Array, guess: Array) -> Array:
-        """Σ_i S_ik v_ci, (C + 1, p)."""
-        return np.asarray((self.shares @ self.with_guess(models, guess).T).T)
+        """Σ_i S_ik v_ci of the rows of each fold, (folds, C + 1, p)."""
+        v, held = self.with_guess(models, guess), [self.held_by == f for f in range(self.folds)]
+        return np.array([(self.shares[:, rows] @ v[:, rows].T).T for rows in held])
 
     def errors(
         self, models: Array, guess: Array, pairs: Array, scales: Array, means: Array

@@ -47,16 +47,16 @@ class FoldedClients:
         self.clients, self.roster, self.n = clients, clients.roster, folds
         self._settings = {"folds": folds, "seed": seed}
         self.sizes = np.zeros((self.n, len(self.roster.domains)))  # of what each fold fits
-        held, self.squares = self.sizes.copy(), np.zeros(self.sizes.shape[1])
+        self.held, self.squares = self.sizes.copy(), np.zeros(self.sizes.shape[1])
         self._fitted, totals = [], []  # of each client: what of its domains each fold fits
         answers = self._counts()
         for place, answer in zip(self.roster.places, answers, strict=True):
             self.sizes[:, place] += answer["fitted"]
-            held[:, place] += answer["held"]
+            self.held[:, place] += answer["held"]
             self.squares[place] += answer["squares"] / self.roster.sizes[place] ** 2
             self._fitted.append(answer["fitted"])
             totals.append(answer["totals"])
-        self._check(held)
+        self._check()
         self.guess = _constant_guess(np.sum(totals, axis=0))
         self.squared = all(answer["squared"][0] == 1 for answer in answers)
 
@@ -71,9 +71,9 @@ class FoldedClients:
         answers = self.clients.round(FOLDS, questions)
         return [answers[key] for key in self.roster.keys]
 
-    def _check(self, held: Array) -> None:
+    def _check(self) -> None:
         """Every domain must be in what a fold fits, and in what it holds out."""
-        least = np.minimum(self.sizes, held).min(axis=0)
+        least = np.minimum(self.sizes, self.held).min(axis=0)
         if np.any(least == 0):
             k = int(np.argmin(np.where(least == 0, self.roster.sizes, np.inf)))
             name = self.roster.domains[k]
@@ -141,15 +141,16 @@ class FoldedClients:
         return fitted[fitted > 0]
 
     def losses(self, models: Array) -> Array:
-        """L̂ of models (folds, C, D) on rows that they have not seen, and a guess's, (C + 1, p)."""
+        """D of models (folds, C, D) on what each fold holds out, and a guess's, (F, C + 1, p)."""
         C = models.shape[1]
-        total = np.zeros((C + 1, len(self.roster.domains)))
+        total = np.zeros((self.n, C + 1, len(self.roster.domains)))
         arrays = {"models": models, "guess": self.guess}
-        shapes: list[Shapes] = [{"losses": (C + 1, len(place))} for place in self.roster.places]
+        places = self.roster.places
+        shapes: list[Shapes] = [{"losses": (self.n, C + 1, len(place))} for place in places]
         answers = self._ask_each("losses", [arrays] * len(shapes), shapes)
-        for place, answer in zip(self.roster.places, answers, strict=True):
-            total[:, place] += answer["losses"]
-        return total / self.roster.sizes
+        for place, answer in zip(places, answers, strict=True):
+            total[..., place] += answer["losses"]
+        return total / self.held[:, None]
 
     def errors(self, models: Array, pairs: Array, mixtures: Array, means: Array) -> Array:
         """The standard errors of Σ_k λ_k (v̄_ck − v̄_ok), (T,), as `Errors` defines them."""
@@ -200,15 +201,15 @@ class ClientsHeldOut(Judged):
         Who has the rows.
     models : ndarray of shape (folds, C, D)
         The models of every fold; the ordinary one first.
-    losses : ndarray of shape (C, p)
-        L̂.
+    fold_losses : ndarray of shape (folds, C, p)
+        D of what each fold holds out.
     mixtures, offsets, reference, constant, prior, squared :
         As in `HeldOut`.
     """
 
     folded: FoldedClients
     models: Array
-    losses: Array
+    fold_losses: Array
     mixtures: MixtureSet
     offsets: Array
     reference: Array
@@ -217,26 +218,32 @@ class ClientsHeldOut(Judged):
     squared: bool = False
     _known: dict[tuple[int, int, bytes], float] = field(default_factory=dict)
 
-    @property
+    @cached_property
+    def by_fold(self) -> tuple[Array, Array]:
+        """As `Judged` says, from the clients' sums."""
+        return self.fold_losses, self.folded.held / self.folded.roster.sizes
+
+    @cached_property
     def domain_losses(self) -> Array:
-        """L̂, (C, p)."""
-        return self.losses
+        """D, (C, p)."""
+        D, a = self.by_fold
+        return np.asarray((a[:, None] * D).sum(axis=0))
 
     @cached_property
     def spread(self) -> Array:
         """As `Judged` says; asks the clients once."""
-        domains = np.eye(self.losses.shape[1])
+        domains = np.eye(self.domain_losses.shape[1])
         self._ask([(0, e, None) for e in domains])
         return np.array([self.error(0, e) for e in domains])
 
     @cached_property
     def constant_errors(self) -> Array:
         """As `Judged` says, where a model may be worse than a constant guess; 0 elsewhere."""
-        found = np.zeros_like(self.losses)
+        found = np.zeros_like(self.domain_losses)
         if self.constant is not None:
-            excess = self.losses - self.constant
+            excess = self.domain_losses - self.constant
             doubtful = np.argwhere((excess > 0) & (excess[0] <= 0))
-            domains, guess = np.eye(self.losses.shape[1]), len(self.losses)
+            domains, guess = np.eye(self.domain_losses.shape[1]), len(self.domain_losses)
             if len(doubtful):
                 self._ask([(c, domains[k], guess) for c, k in doubtful.tolist()])
             for c, k in doubtful.tolist():
@@ -252,18 +259,18 @@ class ClientsHeldOut(Judged):
 
     def look(self) -> None:
         """Ask in one round, after that of `spread`, for the errors of a choice and its table."""
-        every = range(len(self.losses))
+        every = range(len(self.domain_losses))
         wanted: list[tuple[int, Array, int | None]] = []
         for mixture in (self.worst, [self.reference] * len(every)):
             wanted += [(c, mixture[c], None) for c in every]
-        wanted += [(c, self.chances(), 0) for c in every]
+        wanted += [(c, self.judged_at, 0) for c in every]
         self._ask(wanted)
 
     def _ask(self, wanted: Sequence[tuple[int, Array, int | None]]) -> None:
         pairs = np.array([(c, -1 if o is None else o) for c, _, o in wanted], dtype=np.float64)
         mixtures = np.array([mixture for _, mixture, _ in wanted])
-        none = np.zeros(self.losses.shape[1])
-        every = [*self.losses, none if self.constant is None else self.constant]
+        none = np.zeros(self.domain_losses.shape[1])
+        every = [*self.domain_losses, none if self.constant is None else self.constant]
         means = np.array([every[c] - (none if o is None else every[o]) for c, _, o in wanted])
         found = self.folded.errors(self.models, pairs, mixtures, means)
         for (c, mixture, o), error in zip(wanted, found.tolist(), strict=True):

@@ -174,22 +174,32 @@ class Judged(ABC):
         """D of each fold's rows, (F, C, p), and their shares of the domains' rows, (F, p)."""
         return self.domain_losses[None], np.ones((1, len(self.reference)))
 
+    @cached_property
+    def fold_chances(self) -> Array:
+        """π_f, (F, p): π of the reference without the rows of fold f."""
+        D, a = self.by_fold
+        if len(D) == 1:
+            return self.chances()[None]
+        sums, rest = a * D[:, 0], 1 - a
+        known = rest > 1e-9  # else all rows of the domain are in this fold
+        means = (sums.sum(axis=0) - sums) / np.where(known, rest, 1.0)
+        means = np.where(known, means, self.pooled[0]) - self.offsets
+        return np.array([chances(self.mixtures, L, self.spread, self.prior) for L in means])
+
+    @property
+    def judged_at(self) -> Array:
+        """π̄ = Σ_f a_f ∘ π_f, the weights of the domains in `gain`, (p,)."""
+        return np.asarray((self.by_fold[1] * self.fold_chances).sum(axis=0))
+
     def gain(self, c: int) -> tuple[float, float]:
         """G = Σ_f Σ_k π_fk a_fk (D_f0k − D_fck), and its paired standard error.
 
-        π_f is π_0 without the rows of fold f, a_fk the share of domain k's rows in fold f: rows
-        that look bad by chance do not choose the domain that they are judged on.
+        a_fk is the share of domain k's rows in fold f. Rows that look bad by chance do not choose
+        the domain that they are judged on.
         """
         D, a = self.by_fold
-        pi = self.chances()[None]
-        if len(D) > 1:
-            sums, rest = a * D[:, 0], 1 - a
-            known = rest > 1e-9  # else all rows of the domain are in this fold
-            means = (sums.sum(axis=0) - sums) / np.where(known, rest, 1.0)
-            means = np.where(known, means, self.pooled[0]) - self.offsets
-            pi = np.array([chances(self.mixtures, L, self.spread, self.prior) for L in means])
-        G = float(np.sum(pi * a * (D[:, 0] - D[:, c])))
-        return G, self.error(c, np.asarray((a * pi).sum(axis=0)), 0)
+        G = float(np.sum(self.fold_chances * a * (D[:, 0] - D[:, c])))
+        return G, self.error(c, self.judged_at, 0)
 
     @cached_property
     def _corners(self) -> Array | None:
@@ -288,11 +298,11 @@ class HeldOut(Judged):
         """s, (p,)."""
         return self._errors.by_domain(self.losses[0])
 
-    @property
+    @cached_property
     def by_fold(self) -> tuple[Array, Array]:
         """As `Judged` says, from the rows themselves."""
         if self.fold is None:
-            return super().by_fold
+            return self.domain_losses[None], np.ones((1, len(self.reference)))
         p, F = len(self.reference), int(self.fold.max()) + 1
         rows = sparse.coo_array(self.average)
         place = p * self.fold[rows.coords[1]] + rows.coords[0]
