@@ -29,7 +29,7 @@ def by_definition(
     constant: Array | None,
     corners: Array,
     squared: bool,
-    fold: Array | None,
+    fold: NDArray[Any] | None,
 ) -> int:
     """The place of the model that the rule takes: one line after the other.
 
