@@ -21,7 +21,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anymix as ax
 from anymix import datasets
-from anymix.errors import InputError
 from anymix.estimators.baselines import alone_solutions
 from anymix.estimators.overfitting import OverfitWarning, _free_parameters, overfit_message
 from anymix.estimators.reading import read_classes
@@ -457,13 +456,6 @@ def test_faults_are_named(
         arguments["sample_weight"] = (domains != arguments["sample_weight"]).astype(float)
     with pytest.raises(ValueError, match=message):
         ax.AgnosticClassifier(**parameters).fit(X, y, **arguments)
-
-
-def test_steps_beyond_all_numbers_name_the_schedule() -> None:
-    X, y, domains = make_data()
-    with pytest.raises(InputError) as caught:
-        ax.AgnosticClassifier(schedule=1e308).partial_fit(1e10 * X, y, domains=domains)
-    assert caught.value.argument == "schedule"
 
 
 def test_faults_of_the_target_are_named() -> None:

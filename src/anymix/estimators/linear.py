@@ -8,15 +8,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 from numpy.typing import ArrayLike
 
 from anymix.estimators.baselines import Baseline
 from anymix.estimators.domain_features import Kind
 from anymix.estimators.fitting import LinearFit
-from anymix.estimators.keywords import by_name
-from anymix.estimators.online import partial_fit
 from anymix.estimators.ordinary import Anchor
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import class_weights, read_classes, read_numbers, regression_loss
@@ -144,58 +142,6 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
 
     def _loss(self) -> Loss:
         return CrossEntropy()
-
-    @by_name
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        domains: Any = None,
-        sample_weight: ArrayLike | None = None,
-        classes: ArrayLike | None = None,
-        domain_names: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from one more batch of rows that are seen once, by stochastic steps.
-
-        w, λ and their averages are kept from batch to batch. `coef_` and `mixture_` are the
-        averages; `domain_losses_` are those of rows before any step had seen them. There is no
-        certificate. Steps are optimistic if `solver` is; a number as `schedule` makes them longer
-        or shorter than 1 does.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The features of the batch, about standardised.
-        y : array-like of shape (n,)
-            Their classes.
-        domains : array-like of shape (n,) or None
-            Their domains; None is one domain.
-        sample_weight : array-like of shape (n,) or None
-            Their weights ≥ 0; None is 1.
-        classes : array-like of shape (K,), optional
-            All classes there are; at the first call at least, unless the first batch has all.
-        domain_names : array-like of shape (p,), optional
-            All domains there are, likewise.
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> rng = np.random.default_rng(0)
-        >>> model = AgnosticClassifier()
-        >>> for _ in range(50):
-        ...     X, d = rng.normal(size=(200, 2)), rng.choice(["a", "b"], 200, p=[0.9, 0.1])
-        ...     y = np.where(d == "a", X[:, 0], X[:, 1]) + rng.normal(size=200) > 0
-        ...     model = model.partial_fit(X, y, domains=d, classes=[0, 1], domain_names=["a", "b"])
-        >>> float(np.ptp(model.domain_losses_)) < 0.1
-        True
-        """
-        partial_fit(self, X, y, domains, sample_weight, classes, domain_names)
-        return self
 
 
 class AgnosticRegressor(LinearRegressor, AgnosticLinear):

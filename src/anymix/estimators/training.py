@@ -56,7 +56,6 @@ class AgnosticLinear(BaseEstimator):
     history_: list[dict[str, Any]]
     solution_: Solution
     __metadata_request__fit = {"domains": True}  # noqa: RUF012 - scikit-learn's way to say it
-    __metadata_request__partial_fit = {"domains": True}  # noqa: RUF012
     __metadata_request__predict = {"domains": True}  # noqa: RUF012
     __metadata_request__predict_proba = {"domains": True}  # noqa: RUF012
     __metadata_request__predict_log_proba = {"domains": True}  # noqa: RUF012
