@@ -95,8 +95,6 @@ def test_regression_settings_and_warm_starts() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"validation_fraction": 0.2}, "validation_fraction is 0.2, which needs rows in memory"),
-        ({"solver": "stochastic"}, "solver is 'stochastic', which needs rows in memory"),
         ({"domain_features": "slopes"}, "domain_features is 'slopes'"),
         ({"anchor": "ordinary"}, "anchor is 'ordinary', which needs rows in memory"),
     ],

@@ -23,7 +23,6 @@ from anymix.mixtures import Penalty
 from anymix.mixtures.choosing import Mixtures
 from anymix.problem.losses import CrossEntropy, Loss
 from anymix.problem.rows import Rows
-from anymix.solvers.staged import Schedule
 
 __all__ = ["AgnosticClassifier", "AgnosticRegressor", "estimator_of"]
 
@@ -49,10 +48,6 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
         b. None is 0; "regret" takes the loss of the best model for each domain alone (with the
         same gamma), so that a noisy domain does not own λ; or numbers in the order of
         `domain_names_`.
-    solver : str
-        "exact"; or "stochastic" and "optimistic", the paper's algorithms in stages of growing
-        length (see `anymix.solvers.staged`), for very many rows or domains and a tol of 1e-2 or
-        1e-3.
     tol : float
         The certified gap at which the solver stops; above it at the end, a ConvergenceWarning.
     robustness : float
@@ -65,8 +60,6 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
         Whether the domain is a feature: its own intercept, or slopes as well, as penalised
         deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
         domain that was not fitted, are served by the shared part.
-    schedule : "theory" or float
-        Step sizes of the stochastic solvers; a number c is c/√T in a stage of T steps.
     norm : str
         R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
     prior : Penalty or None
@@ -74,14 +67,9 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
     fit_intercept : bool
         Whether to learn an intercept.
     max_iter : int
-        Iterations of the solver at most; passes over the rows for the stochastic ones.
+        Iterations of the solver at most.
     warm_start : bool
         Begin at the solution of the last `fit`, if the shapes agree.
-    validation_fraction : float or None
-        Share of rows to hold out, evenly from every domain and class; `validation_losses_` are
-        the losses there (None without).
-    random_state : int, RandomState or None
-        Chooses the rows held out, and those that stochastic steps look at.
     verbose : bool
         Show a progress line.
     class_weight : dict, "balanced" or None
@@ -103,8 +91,8 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
         or 0, 1, ... for the columns of a table of memberships.
     mixture_ : ndarray of shape (p,)
         The worst mixture λ.
-    domain_losses_, validation_losses_ : ndarray of shape (p,)
-        L_k on the rows fitted and on those held out.
+    domain_losses_ : ndarray of shape (p,)
+        L_k on the rows fitted.
     baseline_losses_ : ndarray of shape (p,)
         b, what the losses are compared with.
     agnostic_loss_ : float
@@ -164,8 +152,6 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
     baseline : "regret", array-like of shape (p,) or None
         b. None is 0; "regret" takes the loss of the best model for each domain alone, so that a
         noisy domain does not own λ; or numbers in the order of `domain_names_`.
-    solver : str
-        "exact"; or "stochastic" and "optimistic", for very many rows or domains and a rough tol.
     tol : float
         The certified gap at which the solver stops; above it at the end, a ConvergenceWarning.
     robustness : float
@@ -180,8 +166,6 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
     delta : float
         Where the Huber loss turns from a square into a line; the squared loss does not look at it.
-    schedule : "theory" or float
-        Step sizes of the stochastic solvers; a number c is c/√T in a stage of T steps.
     norm : str
         R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
     prior : Penalty or None
@@ -189,13 +173,9 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
     fit_intercept : bool
         Whether to learn an intercept.
     max_iter : int
-        Iterations of the solver at most; passes over the rows for the stochastic ones.
+        Iterations of the solver at most.
     warm_start : bool
         Begin at the solution of the last `fit`, if the shapes agree.
-    validation_fraction : float or None
-        Share of rows to hold out, evenly from every domain, for `validation_losses_`.
-    random_state : int, RandomState or None
-        Chooses the rows held out, and those that stochastic steps look at.
     verbose : bool
         Show a progress line.
 
@@ -227,7 +207,6 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         mu: float = 0.0,
         max_skewness: float | None = None,
         baseline: Baseline = None,
-        solver: str = "exact",
         tol: float = 1e-6,
         *,
         robustness: float = 1.0,
@@ -235,14 +214,11 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         domain_features: Kind = None,
         loss: str = "squared",
         delta: float = 1.0,
-        schedule: Schedule = "theory",
         norm: str = "squared",
         prior: Penalty | None = None,
         fit_intercept: bool = True,
         max_iter: int = 1000,
         warm_start: bool = False,
-        validation_fraction: float | None = None,
-        random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         super().__init__(
@@ -251,19 +227,15 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
             mu,
             max_skewness,
             baseline,
-            solver,
             tol,
             robustness=robustness,
             anchor=anchor,
             domain_features=domain_features,
-            schedule=schedule,
             norm=norm,
             prior=prior,
             fit_intercept=fit_intercept,
             max_iter=max_iter,
             warm_start=warm_start,
-            validation_fraction=validation_fraction,
-            random_state=random_state,
             verbose=verbose,
         )
         self.loss = loss
@@ -306,6 +278,5 @@ def estimator_of(
     make: Any = AgnosticRegressor if found.model.classes is None else AgnosticClassifier
     estimator = make(found.mixtures, gamma, **parameters)
     estimator.__dict__.update(found.attributes(), n_features_in_=found.model.coef.shape[1])
-    estimator.validation_losses_ = None
     fitted: AgnosticClassifier | AgnosticRegressor = estimator
     return fitted
