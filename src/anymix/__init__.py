@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Vertices,
         cvar,
     )
+    from anymix.objective import Objective
     from anymix.problem import CrossEntropy, Hinge, Huber, LinearDomains, SquaredError
     from anymix.solvers import (
         Certificate,
@@ -68,6 +69,7 @@ _NAMES = {
     "Personalized agnostic_scorer",
     "anymix.mixtures": "Adversary Box Chi2Ball Chi2Penalty DirichletPrior Hull MixtureSet Point "
     "Simplex TVBall Vertices cvar",
+    "anymix.objective": "Objective",
     "anymix.problem": "CrossEntropy Hinge Huber LinearDomains SquaredError",
     "anymix.solvers": "Certificate Frontier Solution certify optimistic_afl pareto_front solve "
     "stochastic_afl",
@@ -102,6 +104,7 @@ __all__ = [
     "Hull",
     "LinearDomains",
     "MixtureSet",
+    "Objective",
     "Personalized",
     "Point",
     "Simplex",

@@ -86,7 +86,7 @@ def test_the_ordinary_anchor_is_the_tuned_ordinary_model() -> None:
             if loss is None
             else read_numbers(make(), X, y, domains, None, True, loss)
         )
-        gamma, ordinary = ordinary_model(rows, tol=1e-11)
+        gamma, ordinary = ordinary_model(rows, ax.Objective(), tol=1e-11)
         peer = ax.solve(
             rows.to_fit(),
             ax.Simplex(2).shrunk(0.8, M),

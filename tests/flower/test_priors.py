@@ -28,7 +28,7 @@ def test_one_optimum_by_three_paths() -> None:
     trained = AgnosticStrategy(patience=patience, **options).start(grid_of(), num_rounds=300)
     np.testing.assert_allclose(trained.w, last.w, atol=1e-9)
     np.testing.assert_allclose(trained.mixture, last.mixture, atol=1e-9)
-    proof = ax.certify(problem, None, trained.w, trained.mixture, 0.1, prior=PRIOR)
+    proof = ax.certify(problem, None, trained.w, trained.mixture, gamma=0.1, prior=PRIOR)
     assert proof.upper <= exact.objective + 1e-4
 
 

@@ -36,7 +36,7 @@ from anymix.auditing.several import columns_of, n_rows, read_columns
 from anymix.auditing.titles import LOSS_TITLES
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import Mixtures, target_over
+from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.arrays import pooled_rows
 
 Array = NDArray[np.float64]
@@ -132,7 +132,7 @@ def audit(
     parts, n_empty_cells = rows_by_domain(domains, sensitive_features, n)
     parts, w = _weighed(parts, sample_weight, n)
     rows, sizes = list(parts.values()), np.array([len(part) for part in parts.values()])
-    target = target_over(mixtures, sizes if w is None else _masses(w, rows))
+    target = target_mixtures(mixtures, None, sizes if w is None else _masses(w, rows))
     pooled = pooled_rows(rows, n)
     read = _read(y_true, y_pred, loss, classes, pooled, w, metrics)
     about = {"n_empty_cells": n_empty_cells, "n_outside": n - len(pooled)}

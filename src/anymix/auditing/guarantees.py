@@ -23,7 +23,7 @@ from anymix.auditing.titles import LOSS_TITLES
 from anymix.auditing.words import mixture_in_words, plain, short
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import Mixtures, target_over
+from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.arrays import numbers, pooled_rows
 
 Array = NDArray[np.float64]
@@ -215,7 +215,7 @@ def held_out(
     pooled = pooled_rows(parts.values(), n)
     said = _read(y_true, y_pred, loss, classes, pooled)
     x, most, title = bounded_losses(said, loss_bound, clip)
-    target = target_over(mixtures, np.array([len(rows) for rows in parts.values()]))
+    target = target_mixtures(mixtures, None, np.array([len(rows) for rows in parts.values()]))
     return guaranteed(x, parts, target, delta, most, title, weights)
 
 

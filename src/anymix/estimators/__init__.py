@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from anymix.estimators.ensemble import AgnosticEnsemble
     from anymix.estimators.keywords import NoDomainsWarning
     from anymix.estimators.linear import AgnosticClassifier, AgnosticRegressor
+    from anymix.estimators.linear_cv import AgnosticClassifierCV, AgnosticRegressorCV
     from anymix.estimators.overfitting import OverfitWarning
     from anymix.estimators.personal import Personalized
     from anymix.estimators.personal_fits import PersonalizedCV
     from anymix.estimators.scorer import agnostic_scorer
-    from anymix.estimators.selection import AgnosticClassifierCV, AgnosticRegressorCV
     from anymix.selection.rule import NothingGained
 
 # The fits and the search of this folder need no scikit-learn, and loading it takes longer than
 # they do; so it is loaded when an estimator is asked for.
 _PLACE = {
     "AgnosticClassifier": "anymix.estimators.linear",
-    "AgnosticClassifierCV": "anymix.estimators.selection",
+    "AgnosticClassifierCV": "anymix.estimators.linear_cv",
     "AgnosticEnsemble": "anymix.estimators.ensemble",
     "AgnosticRegressor": "anymix.estimators.linear",
-    "AgnosticRegressorCV": "anymix.estimators.selection",
+    "AgnosticRegressorCV": "anymix.estimators.linear_cv",
     "AnyMixClassifier": "anymix.estimators.anymix",
     "AnyMixRegressor": "anymix.estimators.anymix",
     "BregmanClusters": "anymix.estimators.clustering",

@@ -123,7 +123,7 @@ class _Client:
         model = read_model(self.place(context), context)
         if model is None or model.own.shape != w.shape:  # of another model, it is fitted anew
             alone = self.problem(context, 0, alone=True)
-            own = solve(alone, Point([1.0]), self.gamma, tol=1e-8).w
+            own = solve(alone, Point([1.0]), gamma=self.gamma, tol=1e-8).w
             model = PersonalModel(own, own, 1.0, 0, 1)
         kind = self.kind
         alpha = best_blend(_said(chosen, w), _said(chosen, model.own), kind, self.z).alpha

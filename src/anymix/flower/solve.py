@@ -20,6 +20,7 @@ from anymix.flower.client_parts import Clients
 from anymix.flower.policy import Limits
 from anymix.flower.results import Record
 from anymix.mixtures import DirichletPrior, MixtureSet
+from anymix.objective import Objective
 from anymix.solvers.certificates import Certificate, certify
 from anymix.solvers.exact import Solution, solve
 
@@ -151,13 +152,8 @@ def federated_solve(
     chosen = clients.roster.mixture_set(mixtures)
     solution = solve(
         clients.problem(chosen.center),
-        chosen,
-        gamma,
-        mu,
-        norm,
-        offsets,
-        tol,
-        prior=prior,
+        Objective(chosen, gamma, mu, norm=norm, offsets=offsets, prior=prior),
+        tol=tol,
         start=start,
         max_iter=max_iter,
         verbose=verbose,
@@ -241,4 +237,5 @@ def federated_certify(
     chosen, lam = clients.roster.mixture_set(mixtures), np.asarray(mixture, dtype=np.float64)
     fits = lam.shape == (chosen.n_domains,)
     problem = clients.problem(chosen.project(lam) if fits else chosen.center)
-    return certify(problem, chosen, w, lam, gamma, mu, norm=norm, offsets=offsets, prior=prior)
+    objective = Objective(chosen, gamma, mu, norm=norm, offsets=offsets, prior=prior)
+    return certify(problem, objective, w, lam)

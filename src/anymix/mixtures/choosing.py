@@ -29,7 +29,6 @@ __all__ = [
     "is_mixture_of",
     "mixture_set",
     "target_mixtures",
-    "target_over",
 ]
 
 EXAMPLES = {"chi2": "chi2:2.0", "cvar": "cvar:0.3", "tv": "tv:0.2"}
@@ -39,7 +38,7 @@ WORDS = f"simplex, data, {', '.join(EXAMPLES.values())} or a .json file"
 def target_mixtures(
     mixtures: Mixtures,
     max_skewness: float | None,
-    sizes: Array,
+    sizes: ArrayLike,
     names: Iterable[Any] | None = None,
 ) -> MixtureSet:
     """Λ, cut to {λ: 1 + χ²(λ‖m̄) ≤ r} when max_skewness is r.
@@ -67,6 +66,7 @@ def target_mixtures(
     >>> target_mixtures("cvar:0.5", None, np.array([10.0, 30.0]))
     Box(lower=[0., 0.], upper=[0.5, 1. ])
     """
+    sizes = np.asarray(sizes, dtype=np.float64)
     base: Any = Simplex(len(sizes)) if mixtures is None else mixtures
     if isinstance(base, str):
         base = mixture_set(base, names, sizes)
@@ -79,6 +79,9 @@ def target_mixtures(
             f"give a mixture set such as Simplex({len(sizes)}), a function from sizes to one, "
             f"None, or {WORDS}",
         )
+    if base.n_domains != len(sizes):
+        found = f"is over {base.n_domains} domains but the data have {len(sizes)}"
+        raise InputError("mixtures", found, f"give a set over {len(sizes)}, or a function of sizes")
     if max_skewness is None:
         return base
     try:
@@ -86,33 +89,6 @@ def target_mixtures(
     except InputError as error:
         argument = "max_skewness" if error.argument == "r" else error.argument
         raise InputError(argument, error.found, error.fix) from None
-
-
-def target_over(mixtures: Mixtures, sizes: NDArray[np.int64]) -> MixtureSet:
-    """Λ, which must be over as many domains as there are.
-
-    Parameters
-    ----------
-    mixtures : MixtureSet, function, str or None
-        As `target_mixtures` takes it.
-    sizes : ndarray of int, shape (p,)
-        Rows of each domain.
-
-    Returns
-    -------
-    MixtureSet
-
-    Examples
-    --------
-    >>> target_over(None, np.array([10, 30]))
-    Simplex(n_domains=2)
-    """
-    target = target_mixtures(mixtures, None, sizes.astype(np.float64))
-    p = len(sizes)
-    if target.n_domains != p:
-        found = f"is {target!r}, over {target.n_domains} domains, but the rows have {p}"
-        raise InputError("mixtures", found, f"give a set over {p}, or a function of the sizes")
-    return target
 
 
 def data_mixture(sizes: ArrayLike) -> Point:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anymix.problem.objective import Oracle
+from anymix.problem.oracle import Oracle
 
 Array = NDArray[np.float64]
 

@@ -25,7 +25,7 @@ from anymix.problem.evaluation import MOST_DENSE
 from anymix.problem.floors import UNIT, absorbed, floor, rounding_of
 from anymix.problem.floors import Sums as Known
 from anymix.problem.linear import LinearDomains
-from anymix.problem.objective import Conditioned, Oracle
+from anymix.problem.oracle import Conditioned, Oracle
 from anymix.problem.part_sums import ABOUT, BY_DOMAIN, LOOK, POWER, PROOF, Question, Sums, answer
 
 Array = NDArray[np.float64]

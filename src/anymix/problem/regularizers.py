@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.errors import InputError, finite_vector
+from anymix.errors import finite_vector
 from anymix.problem.duals import Dual
 from anymix.problem.floors import UNIT
 
@@ -310,9 +310,9 @@ def regularizer_of(
     Parameters
     ----------
     norm : str
-        "squared" for ½‖w − a‖² or "plain" for ‖w − a‖.
+        "squared" for ½‖w − a‖² or "plain" for ‖w − a‖, checked already.
     gamma : float
-        Its weight γ ≥ 0, checked already.
+        Its weight γ ≥ 0, likewise.
     penalized : ndarray of bool, shape (D,)
         Which entries of w it sees.
     anchor : array-like of shape (D,), optional
@@ -328,8 +328,6 @@ def regularizer_of(
     >>> regularizer_of("squared", 1.0, np.array([True, False]), [0.0, 5.0]).anchor is None
     True
     """
-    if norm not in KINDS:
-        raise InputError("norm", f"is {norm!r}", "give 'squared' (½‖w‖²) or 'plain' (‖w‖)")
     if anchor is None:
         return KINDS[norm](gamma, penalized)
     a = np.where(penalized, finite_vector("anchor", anchor, len(penalized)), 0.0)

@@ -77,9 +77,9 @@ def least_risks(problem: LinearDomains, gamma: float) -> tuple[Array, Array, dic
     shares = np.linspace(0, 1, 41)
 
     def best(t: float) -> Solution:
-        return solve(problem, Point([t, 1 - t]), gamma)
+        return solve(problem, Point([t, 1 - t]), gamma=gamma)
 
-    agnostic = solve(problem, Simplex(2), gamma)
+    agnostic = solve(problem, Simplex(2), gamma=gamma)
     ordinary = best(problem.reference[0])
     between = best(float(agnostic.mixture[0] + problem.reference[0]) / 2)
     models = {"λ_Ū, the data": ordinary, "a λ in between": between, "λ*": agnostic}

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from anymix.solvers.certificates import Certificate, certify
     from anymix.solvers.exact import Solution, solve
     from anymix.solvers.frontier import Frontier, pareto_front
-    from anymix.solvers.products import solve_multiplicative
     from anymix.solvers.stochastic import Iterate, optimistic_afl, stochastic_afl
 
 # An exact solver has no need of samplers and optimizers, nor those of it.
@@ -21,7 +20,6 @@ _PLACE = {
     "optimistic_afl": "anymix.solvers.stochastic",
     "pareto_front": "anymix.solvers.frontier",
     "solve": "anymix.solvers.exact",
-    "solve_multiplicative": "anymix.solvers.products",
     "stochastic_afl": "anymix.solvers.stochastic",
 }
 
@@ -34,7 +32,6 @@ __all__ = [
     "optimistic_afl",
     "pareto_front",
     "solve",
-    "solve_multiplicative",
     "stochastic_afl",
 ]
 

@@ -19,7 +19,8 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.problem.objective import Here, Objective, Oracle
+from anymix.objective import Phi
+from anymix.problem.oracle import Here, Oracle
 from anymix.solvers.curvature import Curvature, Newton, Steps, choose_curvature
 
 Array = NDArray[np.float64]
@@ -66,7 +67,7 @@ class Waypoint:
 
 def iterates(
     problem: Oracle,
-    objective: Objective,
+    objective: Phi,
     here: Here,
     mixture: Array,
     rows: int = 400,
@@ -78,7 +79,7 @@ def iterates(
     ----------
     problem : Oracle
         The losses.
-    objective : Objective
+    objective : Phi
         All else of Φ.
     here : Here
         What is known at the w to begin with.
@@ -133,7 +134,7 @@ def iterates(
 class _Program:
     """The quadratic model of Φ around w as a program over Λ, for any losses L at w."""
 
-    objective: Objective
+    objective: Phi
     curvature: Curvature
     jacobian: Array  # (p, D)
     w: Array
@@ -154,7 +155,7 @@ class _Program:
         return step, target, value - 0.5 * float(step @ slope)
 
 
-def _dual_step(objective: Objective, c: Array, factor: Array, mixture: Array) -> Array:
+def _dual_step(objective: Phi, c: Array, factor: Array, mixture: Array) -> Array:
     """argmin_{λ∈Λ} ½|Fᵀλ|² − ⟨c, λ⟩ + penalty(λ)."""
     mixtures, penalty = objective.mixtures, objective.penalty
     if penalty.is_quadratic:

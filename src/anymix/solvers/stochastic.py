@@ -14,13 +14,15 @@ the caller stops, logs, plots or saves. The same seed gives the same numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures import DirichletPrior, MixtureSet, Penalty
+from anymix.mixtures import DirichletPrior
+from anymix.mixtures.choosing import Mixtures
+from anymix.objective import Objective, Parts, objective_of
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
 from anymix.solvers.game import Game
@@ -40,12 +42,14 @@ from anymix.solvers.steps import Schedule
 
 Array = NDArray[np.float64]
 
+PARTS = Parts.__annotations__.keys()
+
 __all__ = ["Iterate", "mirror_prox_afl", "optimistic_afl", "stochastic_afl"]
 
 
 def stochastic_afl(
     problem: LinearDomains,
-    mixtures: MixtureSet | None = None,
+    mixtures: Objective | Mixtures = None,
     *,
     step_w: Schedule,
     step_mixture: Schedule,
@@ -53,18 +57,13 @@ def stochastic_afl(
     mixture_sampler: MixtureSampler | None = None,
     adversary: Literal["euclidean", "entropic"] = "euclidean",
     optimizer: Optimizer | None = None,
-    gamma: float = 0.0,
-    mu: float = 0.0,
-    norm: str = "squared",
-    prior: Penalty | None = None,
-    offsets: ArrayLike | None = None,
-    w_radius: float | None = None,
     start: ArrayLike | None = None,
     start_mixture: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
     every: int = 1,
     compiled: bool | None = None,
     state: Mapping[str, Any] | None = None,
+    **parts: Unpack[Parts],
 ) -> Iterator[Iterate]:
     """w_t = Π_W(w_{t−1} − γ_w δ_w),  λ_t = Π_Λ(λ_{t−1} + γ_λ δ_λ), both from the old point.
 
@@ -72,8 +71,8 @@ def stochastic_afl(
     ----------
     problem : LinearDomains
         The rows, the domains and the loss.
-    mixtures : MixtureSet, optional
-        Λ, by default the simplex of all mixtures.
+    mixtures : Objective, MixtureSet, function, str or None
+        What is to be minimised; or Λ alone (None is the whole simplex), and the rest by name.
     step_w, step_mixture : float or function
         γ_w and γ_λ, numbers or functions of t = 1, 2, …
     sampler : ModelSampler, optional
@@ -85,18 +84,6 @@ def stochastic_afl(
         How λ steps: "euclidean" is the paper's way, "entropic" is multiplicative weights.
     optimizer : Optimizer, optional
         The rule for w: SGD (default), Momentum, Adagrad or Adam.
-    gamma : float, default 0
-        The weight γ of the regulariser R(w).
-    mu : float, default 0
-        The weight μ of the penalty χ²(λ‖m̄) for mixtures far from the proportions of the data.
-    norm : {"squared", "plain"}
-        R(w) is ½‖w‖² or ‖w‖, see `solve`.
-    prior : Penalty, optional
-        A penalty for λ that takes the place of χ².
-    offsets : array-like of shape (p,), optional
-        The b_k that are taken off the losses; 0 by default.
-    w_radius : float, optional
-        W is the ball ‖w‖ ≤ w_radius; None is all of R^D.
     start : array-like of shape (D,), optional
         The first model w_0; 0 by default.
     start_mixture : array-like of shape (p,), optional
@@ -110,6 +97,9 @@ def stochastic_afl(
         takes it if it can, True insists, False is the readable loop.
     state : dict, optional
         `Iterate.state` of an earlier run with the same arguments, to continue it.
+    **parts : Any
+        Parts of an `Objective` by name: gamma (0 here), mu, norm, prior, offsets, w_radius, ...;
+        not beside one.
 
     Returns
     -------
@@ -130,19 +120,13 @@ def stochastic_afl(
     """
     game = Game.of(
         problem,
-        mixtures,
+        objective_of(mixtures, parts, gamma=0.0),
         step_w=step_w,
         step_mixture=step_mixture,
         sampler=sampler,
         mixture_sampler=mixture_sampler,
         adversary=adversary,
         optimizer=optimizer,
-        gamma=gamma,
-        mu=mu,
-        norm=norm,
-        prior=prior,
-        offsets=offsets,
-        w_radius=w_radius,
         start=start,
         start_mixture=start_mixture,
         seed=seed,
@@ -153,7 +137,7 @@ def stochastic_afl(
 
 def optimistic_afl(
     problem: LinearDomains,
-    mixtures: MixtureSet | None = None,
+    mixtures: Objective | Mixtures = None,
     *,
     step_w: Schedule,
     step_mixture: Schedule,
@@ -169,8 +153,8 @@ def optimistic_afl(
     ----------
     problem : LinearDomains
         The rows, the domains and the loss.
-    mixtures : MixtureSet, optional
-        Λ, by default the simplex of all mixtures.
+    mixtures : Objective, MixtureSet, function, str or None
+        What is to be minimised; or Λ alone (None is the whole simplex), and the rest by name.
     step_w, step_mixture : float or function
         γ_w and γ_λ, numbers or functions of t = 1, 2, …
     compiled : bool, optional
@@ -198,12 +182,12 @@ def optimistic_afl(
     np.float64(0.6931)
     """
     options |= {"step_w": step_w, "step_mixture": step_mixture, "optimistic": True}
-    return _run(Game.of(problem, mixtures, **options), state, compiled)
+    return _run(_game(problem, mixtures, options), state, compiled)
 
 
 def mirror_prox_afl(
     problem: LinearDomains,
-    mixtures: MixtureSet | None = None,
+    mixtures: Objective | Mixtures = None,
     *,
     step_w: Schedule,
     step_mixture: Schedule,
@@ -220,8 +204,8 @@ def mirror_prox_afl(
     ----------
     problem : LinearDomains
         The rows, the domains and the loss.
-    mixtures : MixtureSet, optional
-        Λ, by default the simplex of all mixtures.
+    mixtures : Objective, MixtureSet, function, str or None
+        What is to be minimised; or Λ alone (None is the whole simplex), and the rest by name.
     step_w, step_mixture : float or function
         γ_w and γ_λ, numbers or functions of t = 1, 2, …
     state : dict, optional
@@ -248,11 +232,17 @@ def mirror_prox_afl(
     np.float64(0.6931)
     """
     options |= {"step_w": step_w, "step_mixture": step_mixture}
-    game = Game.of(problem, mixtures, **options)
+    game = _game(problem, mixtures, options)
     if not isinstance(game.optimizer, SGD):
         fix = "Mirror-Prox takes plain steps, SGD()"
         raise InputError("optimizer", f"is {game.optimizer}", fix)
     return _play_mirror_prox(game, state)
+
+
+def _game(problem: LinearDomains, mixtures: Objective | Mixtures, options: dict[str, Any]) -> Game:
+    """The arguments of `stochastic_afl`: parts of the objective, and those of the run."""
+    parts: Any = {name: options.pop(name) for name in PARTS & options.keys()}
+    return Game.of(problem, objective_of(mixtures, parts, gamma=0.0), **options)
 
 
 def _run(game: Game, state: Mapping[str, Any] | None, compiled: bool | None) -> Iterator[Iterate]:
@@ -284,6 +274,8 @@ def _obstacle(game: Game) -> str | None:
     penalty = objective.penalty
     if not (penalty.is_quadratic or isinstance(penalty, DirichletPrior)):
         return f"prior is a {type(penalty).__name__} and there is compiled code for DirichletPrior"
+    if objective.shrinkage.anchor is not None:
+        return "anchor is given and there is compiled code for None"
     if not objective.shrinkage.is_quadratic:
         return f"norm is {objective.norm!r} and there is compiled code for 'squared'"
     return None

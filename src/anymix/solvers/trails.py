@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.problem.objective import Here, Oracle
+from anymix.problem.oracle import Here, Oracle
 from anymix.solvers.curvature import Steps
 from anymix.solvers.sqp import Iterate
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from anymix.estimators.choices import fit_candidates, fit_choice
 from anymix.estimators.domain_features import Kind, widened
-from anymix.estimators.fitting import LinearFit, Settings, fit_problem
+from anymix.estimators.fitting import LinearFit, fit_problem
 from anymix.estimators.ordinary import choose_ordinary
 from anymix.estimators.overfitting import overfit_message
 from anymix.estimators.searching import (
@@ -24,6 +24,7 @@ from anymix.estimators.searching import (
     search,
 )
 from anymix.mixtures import MixtureSet
+from anymix.objective import Objective
 from anymix.problem.dealing import Split, deal, deal_groups, rows_to_choose, sorted_rows
 from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.selection.rule import choose
@@ -150,7 +151,8 @@ class LinearLearner:
         if self.use_domain is None:
             return None
         plan = self._plan
-        return choose_ordinary(few, splits, plan.ordinary_gammas, plan.options).gamma
+        gammas = plan.ordinary_gammas
+        return choose_ordinary(few, splits, gammas, plan.objective, **plan.rough).gamma
 
     def part(self, rows: Rows, part: Part, held_out: Part, searched: Searched) -> dict[str, Array]:
         """What the models of a part say of the rows it holds out, which do not choose them."""
@@ -158,14 +160,14 @@ class LinearLearner:
         places = {"ordinary": 0, "chosen": self._place(found), "best robust": found.best_robust}
         wide = rows.mapped(partial(widened, kind=self.use_domain))
         problem = wide.to_fit(part).merged()
-        fits = fit_candidates(wide, problem, found, places.values(), self._plan, self._settings)
+        fits = fit_candidates(wide, problem, found, places.values(), self._plan)
         said_by = _said_by([fits[place] for place in sorted(set(places.values()))])
         together = wide.applied(said_by, held_out)
         by_place = dict(zip(sorted(set(places.values())), _apart(together), strict=True))
         said = {name: by_place[place] for name, place in places.items()}
         if self.use_domain is not None:
             assert searched.gamma_without is not None
-            plain = replace(self._settings, gamma=searched.gamma_without, robustness=0.0)
+            plain = Objective(self.mixtures, searched.gamma_without, robustness=0.0)
             beside = _said_by([fit_problem(rows.to_fit(part), plain)])
             said[WITHOUT] = next(_apart(rows.applied(beside, held_out)))
         return said
@@ -175,19 +177,15 @@ class LinearLearner:
         wide, found = rows.mapped(partial(widened, kind=self.use_domain)), searched.found
         problem = wide.to_fit()
         index = self._place(found)
-        choice = fit_choice(wide, found, index, self._plan, self._settings, problem)
+        choice = fit_choice(wide, found, index, self._plan, problem)
         if plain and self.robustness is None:
             choice = choice.kept()
         gamma = choice.candidate.gamma
         fit = choice.fit.with_deviations(self.use_domain, rows.n_features)
         if self.gamma is None:  # chosen by rows held out, which would have told
             return Learned(choice, fit, gamma)
-        warning = overfit_message(problem, choice.fit.solution, gamma, "squared")
+        warning = overfit_message(problem, choice.fit.solution, Objective(gamma=gamma))
         return Learned(choice, fit, gamma, warning)
-
-    @property
-    def _settings(self) -> Settings:
-        return Settings(self.mixtures)
 
     @property
     def _plan(self) -> Plan:
@@ -195,10 +193,10 @@ class LinearLearner:
         t = (self.robustness,) if self.robustness else ROBUSTNESS  # to show beside 0 at least
         if self.gamma is None:
             candidates = candidates_of(t, ROBUST_GAMMAS, to_zero=True)
-            return Plan(candidates, self.mixtures, n_jobs=self.n_jobs)
+            return Plan(candidates, Objective(self.mixtures), n_jobs=self.n_jobs)
         return Plan(
             candidates_of(t, (self.gamma,)),
-            self.mixtures,
+            Objective(self.mixtures),
             anchor=None,
             ordinary_gammas=(self.gamma,),
             n_jobs=self.n_jobs,

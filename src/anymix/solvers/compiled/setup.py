@@ -100,7 +100,7 @@ def rules_of(game: Game) -> Rules:
         epsilon=float(getattr(rule, "epsilon", 0.0)),
         gamma=float(game.objective.gamma),
         mu=float(game.objective.mu),
-        radius=math.inf if game.w_radius is None else float(game.w_radius),
+        radius=math.inf if game.objective.w_radius is None else game.objective.w_radius,
         optimistic=bool(game.optimistic),
         entropic=game.adversary == "entropic",
         fixed=game.objective.mixtures.is_point,
@@ -125,7 +125,7 @@ def data_of(game: Game) -> Data:
         offsets=_constant(game.objective.offsets, np.float64),
         d=problem.n_features,
         intercept=problem.intercept,
-        longest=0.0 if game.w_radius is None else _longest(problem.X),
+        longest=0.0 if game.objective.w_radius is None else _longest(problem.X),
     )
 
 
