@@ -42,6 +42,18 @@ def test_a_gain_is_seldom_sure_where_there_is_none(mixtures: Any) -> None:
     assert sure <= 0.025 * draws + 3 * np.sqrt(0.025 * 0.975 * draws)
 
 
+def test_the_few_domains_that_can_have_been_chosen_count() -> None:
+    """The worst of 1000 domains is one of ten, where b is a constant guess; elsewhere ρ = 0."""
+    rng, sure, draws = np.random.default_rng(9), 0, 150
+    form = pair_of(*np.ones((2, 1000, 20)))
+    for _ in range(draws):
+        a = rng.normal(size=(1000, 20))
+        b = a + rng.normal(size=(1000, 20))
+        a[:10], b[:10] = a[:10] + 3, 3
+        sure += drawn_again(form, a, b).is_sure_gain
+    assert sure <= 0.025 * draws + 3 * np.sqrt(0.025 * draws)
+
+
 def test_a_gain_that_is_there_is_found() -> None:
     """Of two models that are much alike, a fifth of the spread of a loss."""
     rng, sure, form = np.random.default_rng(1), 0, pair_of(*np.ones((2, 10, 100)))
@@ -56,7 +68,7 @@ def test_a_gain_that_is_there_is_found() -> None:
 def test_the_level_of_one_of_many(N: int, ρ: float) -> None:
     """The chosen one has the largest Z; it must not be off by more than q in 2.5 % of all draws."""
     rng = np.random.default_rng(2)
-    q = -ndtri((1 - selected(N, ρ**2, 1 - ALPHA)) / 2)
+    q = -ndtri((1 - selected([ρ**2] * N, 1 - ALPHA)) / 2)
     Z, W = rng.normal(size=(200_000, N)).max(axis=1), rng.normal(size=200_000)
     missed = float(np.mean(ρ * Z + np.sqrt(1 - ρ**2) * W > q))
     assert 0.85 * ALPHA / 2 <= missed <= ALPHA / 2 + 3 * np.sqrt(0.025 / 200_000)

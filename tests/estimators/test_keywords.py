@@ -95,6 +95,22 @@ def test_a_cross_validation_without_params_says_how_to_pass_the_domains() -> Non
     assert not warned(lambda: search.fit(X, y, domains=domains))
 
 
+@pytest.mark.parametrize("name", ["group", "sensitive_features", "domain", "other"])
+@pytest.mark.parametrize("model", [ax.AnyMixClassifier(), ax.AnyMixRegressor()])
+def test_the_one_fit_refuses_them_too(model: Any, name: str) -> None:
+    """`groups` are rows of one patient there, as in scikit-learn; without domains it warns."""
+    X, y, domains = rows(80)
+    with pytest.raises(InputError) as caught:
+        model.fit(X, y, **{name: domains})
+    assert (caught.value.argument, "domains" in caught.value.fix) == (name, True)
+
+
+def test_groups_are_no_domains() -> None:
+    X, y, _ = rows(80)
+    model = ax.AnyMixClassifier("linear", cv=2)
+    assert len(warned(lambda: model.fit(X, y, groups=np.arange(80) // 2))) == 1
+
+
 @pytest.mark.parametrize("name", ["groups", "group", "sensitive_features", "domain", "other"])
 @fitted
 def test_other_names_of_the_domains_are_refused(model: Any, name: str) -> None:

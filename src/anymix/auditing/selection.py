@@ -6,20 +6,21 @@ An interval as if λ̂ were fixed misses θ too often: λ̂ is where a was unluc
 better than it is. Each end below fails with probability ≤ tail, whatever λ̂ is.
 
 Approximate intervals. Only the part of a difference that goes with ℓ_a can have been chosen. With
-ρ² = corr(ℓ_b − ℓ_a, ℓ_a)² and standard errors s_k, the error of D̂_k is s_k (ρ Z_k + √(1 − ρ²) W_k),
-Z and W normal, W independent of ℓ_a and so of λ̂. Σ λ̂_k s_k W_k has the spread s(λ̂) = ‖λ̂∘s‖₂.
+ρ_k² = corr(ℓ_b − ℓ_a, ℓ_a)² in domain k and standard errors s_k, the error of D̂_k is
+s_k (ρ_k Z_k + √(1 − ρ_k²) W_k), Z and W normal, W independent of ℓ_a and so of λ̂. One ρ for all
+will not do: of many domains the worst may be one of the few in which ρ_k is large.
 
-- Λ has N ≤ p corners, as the simplex has: λ̂ is one of them. The interval is taken at the level of
-  q standard errors (ρ = 1 is Bonferroni, N = 1 a fixed mixture),
+- Λ has N ≤ p corners, as the simplex has: λ̂ is one of them, each with its own ρ_j. The interval is
+  taken at the level of q standard errors (ρ = 1 is Bonferroni, N = 1 a fixed mixture),
 
-      E_W min(1, N P(ρ Z > q − √(1 − ρ²) W)) = tail.
+      E_W min(1, Σ_j P(ρ_j Z > q − √(1 − ρ_j²) W)) = tail.
 
-- Any other Λ: H = max_Λ Σ λ_k s_k Z_k is convex in Z and changes by at most σ = max_Λ s(λ) per
-  unit, so P(H > m + t) ≤ P(Z > t/σ), m = E H (Gaussian isoperimetry; the median of a convex
-  function is not above its mean). So q standard errors are
+- Any other Λ: H = max_Λ Σ λ_k r_k Z_k, r_k = ρ_k s_k, is convex in Z and changes by at most
+  σ = max_Λ ‖λ∘r‖₂ per unit, so P(H > m + t) ≤ P(Z > t/σ), m = E H (Gaussian isoperimetry; the
+  median of a convex function is not above its mean). So the interval reaches as far as
 
-      q s(λ̂) = ρ m + z √(ρ² σ² + (1 − ρ²) s(λ̂)²),
-      m ≤ √(2 log p) max_Λ Σ λ_k s_k,   m ≤ √(max_Λ χ²(λ‖c)) √(Σ c_k s_k²), c the centre of Λ.
+      m + z √(σ² + Σ λ̂_k² (s_k² − r_k²)),
+      m ≤ √(2 log p) max_Λ Σ λ_k r_k,   m ≤ √(max_Λ χ²(λ‖c)) √(Σ c_k r_k²), c the centre of Λ.
 
 Guaranteed intervals know no ρ. Which is taken depends on Λ and the sizes alone:
 
@@ -36,7 +37,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from anymix.auditing.betting import lowest_of_mixture
@@ -112,12 +113,12 @@ class Paired:
         usual = known.mean() if len(known) else 0.0
         return np.where(np.isnan(v), usual, v) / [len(x) for x in rows]
 
-    def r_squared(self, chosen_by: Sequence[Array]) -> float:
-        """ρ² of the differences and the numbers that chose; 1 is always safe."""
+    def r_squared(self, chosen_by: Sequence[Array]) -> Array:
+        """ρ_k² of the differences and the numbers that chose; 1 is always safe."""
         if self.guaranteed:
-            return 1.0
+            return np.ones(len(self.parts))
         pairs = zip(self._rows(), _linear(chosen_by, self.weights), strict=True)
-        return float(np.clip(np.mean([_adjusted(x, y) for x, y in pairs]), 0.0, 1.0))
+        return np.clip([_adjusted(x, y) for x, y in pairs], 0.0, 1.0)
 
     def _rows(self) -> list[Array]:
         return _linear(self.parts, self.weights)
@@ -180,8 +181,8 @@ def at_worst(
     """
     value, N = float(mixture @ pairs.means), _n_corners(target)
     if len(mixture) >= N and (disjoint or target.is_simplex):
-        ρ2 = pairs.r_squared(losses) if disjoint and N > 1 else 1.0
-        return pairs.interval(mixture, selected(N, ρ2, confidence))._replace(value=value)
+        ρ2 = _of_corners(pairs, losses, target) if disjoint and N > 1 else np.ones(int(N))
+        return pairs.interval(mixture, selected(ρ2, confidence))._replace(value=value)
     if disjoint and not pairs.guaranteed:
         found = pairs.interval(mixture, confidence)
         more = _stretch(pairs.variances, mixture, target, pairs.r_squared(losses), confidence)
@@ -193,15 +194,13 @@ def at_worst(
     return Estimate(value, float(low), float(high))
 
 
-def selected(N: float, r_squared: float, confidence: float) -> float:
+def selected(r_squared: ArrayLike, confidence: float) -> float:
     """The level at which the interval of one of N is to be taken if the rows have chosen it.
 
     Parameters
     ----------
-    N : float
-        How many there are to choose from.
-    r_squared : float
-        ρ² in [0, 1], the part of the variance that can have been chosen.
+    r_squared : array-like of shape (N,)
+        ρ_j² in [0, 1], the part of the variance of each that can have been chosen.
     confidence : float
         The level that it then has.
 
@@ -211,34 +210,47 @@ def selected(N: float, r_squared: float, confidence: float) -> float:
 
     Examples
     --------
-    >>> selected(1, 0.5, 0.95), selected(20, 1.0, 0.95), round(selected(20, 0.05, 0.95), 4)
-    (0.95, 0.9975, 0.9826)
+    >>> selected([0.5], 0.95), selected([1.0] * 20, 0.95), round(selected([0.04] * 20, 0.95), 4)
+    (0.95, 0.9975, 0.9806)
     """
-    tail = (1 - confidence) / 2
-    ρ, rest = math.sqrt(r_squared), math.sqrt(1 - r_squared)
-    if N == 1 or ρ == 0:
+    tail, r2 = (1 - confidence) / 2, np.asarray(r_squared, dtype=np.float64)
+    N = len(r2)
+    if N == 1 or not r2.any():
         return confidence
-    if rest == 0:
+    if r2.min() == 1:
         return 1 - (1 - confidence) / N
+    ρ, counts = np.unique(np.ceil(100 * np.sqrt(r2)) / 100, return_counts=True)  # few, for speed
+    ρ = np.maximum(ρ, 1e-6)[:, None]
+    free = np.sqrt(1 - ρ**2) * NODES
 
     def excess(q: float) -> float:
-        return float(MASSES @ np.minimum(1, N * ndtr((rest * NODES - q) / ρ))) - tail
+        return float(MASSES @ np.minimum(1, counts @ ndtr((free - q) / ρ))) - tail
 
     return 1 - 2 * float(ndtr(-crossing(excess, 0.0, 1 - ndtri(tail / N), 1e-7)))
 
 
-def _stretch(v: Array, mixture: Array, target: MixtureSet, ρ2: float, confidence: float) -> float:
-    """q/z, how much longer the interval is than that of a fixed mixture."""
-    least = float(mixture**2 @ v)
-    if least == 0 or ρ2 == 0:
+def _of_corners(pairs: Paired, losses: Sequence[Array], target: MixtureSet) -> Array:
+    """ρ_j² = Σ_k λ_k² s_k² ρ_k²/Σ_k λ_k² s_k² of every corner λ of Λ; 1 where nothing varies."""
+    r2, v = pairs.r_squared(losses), pairs.variances
+    corners = target.corners
+    if target.is_simplex or corners is None:
+        return r2
+    squares = np.unique(corners, axis=0) ** 2
+    all_of_it = squares @ v
+    return np.divide(squares @ (v * r2), all_of_it, out=np.ones(len(squares)), where=all_of_it > 0)
+
+
+def _stretch(v: Array, mixture: Array, target: MixtureSet, ρ2: Array, confidence: float) -> float:
+    """How much longer the interval is than that of a fixed mixture."""
+    all_of_it, r2 = float(mixture**2 @ v), ρ2 * v
+    if all_of_it == 0 or not r2.any():
         return 1.0
-    v = np.maximum(v, 1e-12 * v.max())
-    z, c, s = float(ndtri((1 + confidence) / 2)), target.center, np.sqrt(v)
-    largest = max(target.skewness(1 / v) / float(np.sum(1 / v)), least)  # σ²
-    by_domains = math.sqrt(2 * math.log(len(v))) * float(target.maximize(s) @ s)
-    m = min(by_domains, spread(target) * math.sqrt(c @ v)) if c.min() > 0 else by_domains
-    q = math.sqrt(ρ2) * m + z * math.sqrt(ρ2 * largest + (1 - ρ2) * least)
-    return q / (z * math.sqrt(least))
+    z, c, chosen = float(ndtri((1 + confidence) / 2)), target.center, float(mixture**2 @ r2)
+    at_least = np.maximum(r2, 1e-12 * r2.max())
+    largest = max(target.skewness(1 / at_least) / float(np.sum(1 / at_least)), chosen)  # σ²
+    by_domains = math.sqrt(2 * math.log(len(v))) * float(target.maximize(np.sqrt(r2)) @ np.sqrt(r2))
+    m = min(by_domains, spread(target) * math.sqrt(c @ r2)) if c.min() > 0 else by_domains
+    return (m + z * math.sqrt(largest + all_of_it - chosen)) / (z * math.sqrt(all_of_it))
 
 
 def _around_center(

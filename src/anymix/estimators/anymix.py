@@ -431,7 +431,8 @@ class _AnyMix(BaseEstimator):
             The features of rows of that place.
         guard : bool
             Adapt only if the rule prefers it, by simulation: rows are drawn from each domain in
-            turn as if it were the new place, as many as X has. Otherwise the model stays as it is.
+            turn as if it were the new place, as many as X has; and from random mixtures of the
+            domains, where it may not lose on average. Otherwise the model stays as it is.
 
         Returns
         -------

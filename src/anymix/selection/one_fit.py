@@ -35,6 +35,7 @@ __all__ = ["DIAL", "Decision", "OutOfFold", "adapting_pays", "cross_fitted", "de
 DIAL = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
 FLOOR = 1e-6  # a probability below it is judged as if it were it
 DRAWS = 3  # simulated places of each domain, each of as many rows as the new place has
+MIXED_PLACES = 20  # and places that are random mixtures of the domains
 
 
 def name_of(t: float) -> str:
@@ -292,6 +293,7 @@ def adapting_pays(
     """Whether λ̂ of so many unlabelled rows is better than the reference, by the same rule.
 
     D_k is the loss of domain k's rows under λ̂ of n_rows rows drawn from domain k, without labels.
+    On random mixtures of the domains it must be no worse, on average, than what is used without.
 
     Parameters
     ----------
@@ -312,22 +314,32 @@ def adapting_pays(
     -------
     bool
     """
-    m = data.shares
-    Q, H = data.domain_probabilities(data.Q), _blend(decision.w_domain, data.experts)
-    losses = np.zeros((2, len(data.k)))
-    losses[0] = decision.judged.losses[0]
-    for k in range(len(m)):
-        rows = np.flatnonzero(data.k == k)
-        if not rows.size:
-            continue
-        chance = data.weight[rows] / data.weight[rows].sum()
-        own = data.take(rows)
-        for _ in range(DRAWS):
-            drawn = rng.choice(rows, n_rows, replace=n_rows > len(rows), p=chance)
-            lam = estimate_mixture(Q[drawn], m, mixtures, 1e-3, 200).mixture
-            said = _asked(own.Q * H[rows], own.Q, data.by_expert(lam))
-            losses[1, rows] += own.losses(said) / DRAWS
-    return choose(replace(decision.judged, losses=losses), price) == 1
+    m, p = data.shares, len(data.shares)
+    Q, QH = data.domain_probabilities(data.Q), data.Q * _blend(decision.w_domain, data.experts)
+    average, _ = data.averages  # (p, n)
+
+    def adapted(place: Array) -> Array:
+        """The losses under the λ̂ of n_rows rows drawn from a mixture of domains; of its rows."""
+        chance = place @ average
+        rows = np.flatnonzero(chance)
+        drawn = rng.choice(rows, n_rows, replace=n_rows > len(rows), p=chance[rows] / chance.sum())
+        lam = estimate_mixture(Q[drawn], m, mixtures, 1e-3, 200).mixture
+        said = np.zeros(len(chance))
+        said[rows] = _asked(QH[rows], data.Q[rows], data.by_expert(lam))
+        return data.losses(said)
+
+    losses = np.array([decision.judged.losses[0], np.zeros(len(data.k))])
+    for k in np.unique(data.k):
+        own = data.k == k
+        losses[1, own] = sum(adapted(np.eye(p)[k])[own] for _ in range(DRAWS)) / DRAWS
+    if choose(replace(decision.judged, losses=losses), price) != 1:
+        return False
+    # λ̂ of a mixed place is less sure: there it must not lose, on average, against what is in use.
+    used = decision.judged.losses[(0.0, *DIAL).index(decision.t)]
+    places = rng.dirichlet(np.full(p, 0.5), MIXED_PLACES)
+    if not mixtures.is_simplex:
+        places = np.array([mixtures.project(place) for place in places])
+    return sum(float(place @ average @ (adapted(place) - used)) for place in places) <= 0
 
 
 def _blend(w: float, predicted: Array) -> Array:
