@@ -179,7 +179,7 @@ def test_an_objective_and_a_loose_keyword_are_refused(problem: ax.LinearDomains)
             way(gamma=1e-3)
         assert caught.value.argument == "gamma"
     with pytest.raises(TypeError, match="gama"):
-        ax.solve(problem, gama=1e-3)  # type: ignore[arg-type]
+        ax.solve(problem, gama=1e-3)  # type: ignore[call-arg]
 
 
 def test_the_exact_solver_takes_no_ball(problem: ax.LinearDomains) -> None:
@@ -190,9 +190,10 @@ def test_the_exact_solver_takes_no_ball(problem: ax.LinearDomains) -> None:
 
 def test_a_bound_needs_a_ball_and_knows_no_prior(problem: ax.LinearDomains) -> None:
     prior = ax.DirichletPrior([2.0, 2.0, 2.0])
-    for argument, parts in (("w_radius", {}), ("prior", {"w_radius": 1.0, "prior": prior})):
+    refused = {"w_radius": ax.Objective(), "prior": ax.Objective(prior=prior, w_radius=1.0)}
+    for argument, objective in refused.items():
         with pytest.raises(InputError) as caught:
-            ax.bounds.constants(problem, ax.Objective(**parts))
+            ax.bounds.constants(problem, objective)
         assert caught.value.argument == argument
     loose = ax.bounds.constants(problem, ax.Simplex(3), w_radius=2.0)
     assert loose == ax.bounds.constants(problem, ax.Objective(gamma=0.0, w_radius=2.0))

@@ -3,8 +3,7 @@
 import numpy as np
 
 import anymix as ax
-from anymix.solvers.sqp import iterates
-from anymix.solvers.trails import PLACES, WIDEST, Trail
+from anymix.solvers.sqp import PLACES, WIDEST, Trail, iterates
 
 
 def problem() -> ax.LinearDomains:

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from anymix.estimators.linear import AgnosticClassifier, AgnosticRegressor
     from anymix.estimators.linear_cv import AgnosticClassifierCV, AgnosticRegressorCV
     from anymix.estimators.overfitting import OverfitWarning
-    from anymix.estimators.personal import Personalized
-    from anymix.estimators.personal_fits import PersonalizedCV
+    from anymix.estimators.personal import Personalized, PersonalizedCV
     from anymix.estimators.scorer import agnostic_scorer
     from anymix.selection.rule import NothingGained
 
@@ -34,7 +33,7 @@ _PLACE = {
     "NothingGained": "anymix.selection.rule",
     "OverfitWarning": "anymix.estimators.overfitting",
     "Personalized": "anymix.estimators.personal",
-    "PersonalizedCV": "anymix.estimators.personal_fits",
+    "PersonalizedCV": "anymix.estimators.personal",
     "agnostic_scorer": "anymix.estimators.scorer",
     "describe_clients": "anymix.estimators.clients",
 }

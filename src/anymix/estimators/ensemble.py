@@ -24,7 +24,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from anymix.errors import InputError, finite_number
-from anymix.estimators.ascent import Candidate, Step, candidates_of, mixture_path
+from anymix.estimators.ascent import (
+    Candidate,
+    Step,
+    candidates_of,
+    columns_of,
+    frontier_of,
+    mixture_path,
+)
 from anymix.estimators.cross_fitting import (
     CrossFit,
     RowLoss,
@@ -35,9 +42,8 @@ from anymix.estimators.cross_fitting import (
 )
 from anymix.estimators.folding import complete_folds
 from anymix.estimators.held_out_game import HeldOutCertificate, game_value
-from anymix.estimators.held_out_results import columns_of, frontier_of
 from anymix.estimators.keywords import by_name, no_domains
-from anymix.estimators.light_reading import rows_without_features, targets_of
+from anymix.estimators.reading import rows_without_features, targets_of
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, is_mixture_of, target_mixtures
 from anymix.problem.rows import Rows

@@ -66,19 +66,7 @@ class LinearFit:
         return LinearFit(model, solution, mixtures, baseline, problem.domain_names)
 
     def with_deviations(self, kind: Kind, d: int) -> LinearFit:
-        """The same fit, with the coefficients of a wider X taken apart (`domain_features`).
-
-        Parameters
-        ----------
-        kind : str or None
-            "intercept" or "slopes"; None changes nothing.
-        d : int
-            How many of the columns fitted are features; the others are of the domains.
-
-        Returns
-        -------
-        LinearFit
-        """
+        """The same fit, with the coefficients of a wider X taken apart (`domain_features`)."""
         if kind is None:
             return self
         coef = self.model.coef

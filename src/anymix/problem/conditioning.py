@@ -92,22 +92,6 @@ def offsets_and_scale(
 ) -> tuple[Array, float, float] | None:
     """μ (d,), t and s for these rows; None if they are in good numbers already.
 
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n, d)
-        The features; nothing is taken off sparse ones.
-    y : ndarray of shape (n,)
-        The targets; those of classes are left alone.
-    is_regression : bool
-        Whether y are numbers.
-    intercept : bool
-        Whether there is an intercept, without which nothing may be taken off.
-
-    Returns
-    -------
-    tuple of ndarray, float and float, or None
-        What to take off every column and the targets, and what to divide the targets by.
-
     Examples
     --------
     >>> offsets_and_scale(np.array([[1.0], [2.0]]), np.array([1e6, -1e6]), True, True)

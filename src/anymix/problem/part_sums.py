@@ -126,18 +126,6 @@ class Question:
 def answer(rows: LinearDomains, question: Question) -> Sums:
     """The sums of one part.
 
-    Parameters
-    ----------
-    rows : LinearDomains
-        The part's own rows.
-    question : Question
-        What is asked, with the weights of this part's domains.
-
-    Returns
-    -------
-    dict of str to ndarray
-        An array for every name in `question.shapes`.
-
     Examples
     --------
     >>> rows = LinearDomains([[0.0], [1.0]], [0, 1], ["a", "b"])

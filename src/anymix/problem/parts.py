@@ -250,24 +250,7 @@ class Parts:
         step: Array | None = None,
         scale: float = 1.0,
     ) -> Sums:
-        """The sums over all parts, added in the order of the parts, so that rounding is the same.
-
-        Parameters
-        ----------
-        w, step : ndarray of shape (D,)
-            The point, and the direction for the sums that have one.
-        want : tuple of str
-            The names of the sums, see `part_sums`.
-        mixture : ndarray of shape (p,)
-            λ, whose λ_k/m_k weigh the rows.
-        scale : float
-            See `part_sums.Question`.
-
-        Returns
-        -------
-        dict of str to ndarray
-            The total for every name wanted.
-        """
+        """The sums over all parts, added in their order, so that rounding is the same."""
         weights = mixture / self.sizes  # λ_k / m_k
         own = [weights[place] for place in self.places]
         questions = [Question(w, a, want, step, scale, self._n_free) for a in own]

@@ -307,22 +307,6 @@ def regularizer_of(
 ) -> Regularizer:
     """The regulariser of this name.
 
-    Parameters
-    ----------
-    norm : str
-        "squared" for ½‖w − a‖² or "plain" for ‖w − a‖, checked already.
-    gamma : float
-        Its weight γ ≥ 0, likewise.
-    penalized : ndarray of bool, shape (D,)
-        Which entries of w it sees.
-    anchor : array-like of shape (D,), optional
-        a; what it says about entries that are not penalised does not matter.
-
-    Returns
-    -------
-    Regularizer
-        Without an anchor if a is 0 where it counts.
-
     Examples
     --------
     >>> regularizer_of("squared", 1.0, np.array([True, False]), [0.0, 5.0]).anchor is None

@@ -30,8 +30,7 @@ from anymix.solvers.certificates import (
     without_rounding,
 )
 from anymix.solvers.curvature import centred
-from anymix.solvers.sqp import Iterate, Waypoint, iterates
-from anymix.solvers.trails import Trail
+from anymix.solvers.sqp import Iterate, Trail, Waypoint, iterates
 
 Array = NDArray[np.float64]
 Record = dict[str, Any]

@@ -22,8 +22,7 @@ from anymix.solvers.exact import (
     starting_point,
     with_mean_of,
 )
-from anymix.solvers.sqp import Iterate, Waypoint, iterates
-from anymix.solvers.trails import Trail
+from anymix.solvers.sqp import Iterate, Trail, Waypoint, iterates
 
 Array = NDArray[np.float64]
 

@@ -14,7 +14,8 @@ the caller stops, logs, plots or saves. The same seed gives the same numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Unpack
+from functools import cached_property
+from typing import Any, Literal, Protocol, Unpack, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +27,6 @@ from anymix.objective import Objective, Parts, objective_of
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
 from anymix.solvers.game import Game
-from anymix.solvers.iterates import Iterate, PlayersPoint
 from anymix.solvers.optimizers import SGD, Adagrad, Adam, Momentum, Optimizer
 from anymix.solvers.players import Players, too_long
 from anymix.solvers.samplers import (
@@ -44,7 +44,171 @@ Array = NDArray[np.float64]
 
 PARTS = Parts.__annotations__.keys()
 
-__all__ = ["Iterate", "mirror_prox_afl", "optimistic_afl", "stochastic_afl"]
+__all__ = [
+    "Iterate",
+    "PlayersPoint",
+    "Point",
+    "mirror_prox_afl",
+    "optimistic_afl",
+    "stochastic_afl",
+]
+
+
+State = dict[str, Any]
+
+
+class Point(Protocol):
+    """Where an iterate finds its numbers; each call makes new arrays."""
+
+    def w(self) -> Array:
+        """w_t."""
+        ...
+
+    def mixture(self) -> Array:
+        """λ_t."""
+        ...
+
+    def w_average(self) -> Array:
+        """The average of the w so far."""
+        ...
+
+    def mixture_average(self) -> Array:
+        """The average of the λ so far."""
+        ...
+
+    def state(self) -> State:
+        """All that a run needs to go on from here."""
+        ...
+
+
+@final
+class Iterate:
+    """(w_t, λ_t), the averages of w_1..w_t and λ_1..λ_t, and all that a resumed run needs.
+
+    All but `step` is computed when first asked for and kept then, so that iterates nobody looks at
+    cost nothing. One that is asked late, after the run has gone on, still gives its own numbers: a
+    compiled run goes from the last point it has kept to that step again, bit for bit.
+
+    For the same reason a compiled run plays its steps when somebody looks, or when many have come
+    together: if a step fails, the error may come a while after it, at the latest with its numbers.
+
+    Parameters
+    ----------
+    step : int
+        t, the number of steps made.
+    point : Point
+        Where the numbers are found.
+
+    Attributes
+    ----------
+    w : ndarray of shape (D,)
+        w_t, the output of Optimistic Stochastic-AFL.
+    mixture : ndarray of shape (p,)
+        λ_t, read-only.
+    w_average : ndarray of shape (D,)
+        w^A = (w_1 + … + w_t)/t, the output of Stochastic-AFL.
+    mixture_average : ndarray of shape (p,)
+        λ^A = (λ_1 + … + λ_t)/t, read-only.
+    state : dict
+        All that a run needs to go on from here, of arrays and numbers: `state=` of the algorithms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import anymix as ax
+    >>> problem = ax.LinearDomains(np.zeros((4, 1)), [1, 1, 0, 1], ["a", "a", "b", "b"])
+    >>> run = ax.stochastic_afl(problem, step_w=0.1, step_mixture=0.1)
+    >>> first, second = next(run), next(run)
+    >>> first.step, first.w.shape, np.array_equal(first.w, second.w)
+    (1, (2,), False)
+    """
+
+    def __init__(self, step: int, point: Point) -> None:
+        self.step = step
+        self._point = point
+
+    @cached_property
+    def w(self) -> Array:
+        """w_t, (D,)."""
+        return self._point.w()
+
+    @cached_property
+    def mixture(self) -> Array:
+        """λ_t, (p,), read-only."""
+        return _frozen(self._point.mixture())
+
+    @cached_property
+    def w_average(self) -> Array:
+        """w^A, (D,)."""
+        return self._point.w_average()
+
+    @cached_property
+    def mixture_average(self) -> Array:
+        """λ^A, (p,), read-only."""
+        return _frozen(self._point.mixture_average())
+
+    @cached_property
+    def state(self) -> State:
+        """All that a run needs to go on from here."""
+        return self._point.state()
+
+    def __repr__(self) -> str:
+        return f"Iterate(step={self.step}, w={self.w}, mixture={self.mixture})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The numbers, without the way to them."""
+        names = ("step", "w", "mixture", "w_average", "mixture_average", "state")
+        return {name: getattr(self, name) for name in names}
+
+
+class PlayersPoint:
+    """The point where players stand now, and what else their state holds.
+
+    Parameters
+    ----------
+    players : Players
+        They may go on afterwards.
+    rng : numpy.random.Generator
+        Where the uniforms come from.
+    mixture_total : ndarray of shape (p,), optional
+        The sum to average λ by, where it is not that of λ_1..λ_t.
+    """
+
+    def __init__(
+        self, players: Players, rng: np.random.Generator, mixture_total: Array | None = None
+    ) -> None:
+        self._players, self._rng_state = players.copy(), rng.bit_generator.state
+        self._mixture_total = mixture_total
+
+    def w(self) -> Array:
+        """w_t."""
+        return self._players.w.copy()
+
+    def mixture(self) -> Array:
+        """λ_t."""
+        return self._players.adversary.mixture.copy()
+
+    def w_average(self) -> Array:
+        """The average of the w so far."""
+        return self._players.w_average
+
+    def mixture_average(self) -> Array:
+        """The average of the λ so far."""
+        if self._mixture_total is None:
+            return self._players.adversary.average
+        return self._mixture_total / self._players.t
+
+    def state(self) -> State:
+        """All that a run needs to go on from here."""
+        state = self._players.state_dict() | {"rng": self._rng_state}
+        if self._mixture_total is not None:
+            state["mixture_total"] = self._mixture_total.copy()
+        return state
+
+
+def _frozen(array: Array) -> Array:
+    array.setflags(write=False)
+    return array
 
 
 def stochastic_afl(
@@ -199,24 +363,6 @@ def mirror_prox_afl(
     w' = Π_W(w_{t−1} − γ_w δ_w(w_{t−1}, λ_{t−1})),   w_t = Π_W(w_{t−1} − γ_w δ_w(w', λ')),
     λ' and λ_t likewise. The method that the optimistic one saves half the gradients of; the
     averages are those of the trial points (w', λ'), to which its theory applies.
-
-    Parameters
-    ----------
-    problem : LinearDomains
-        The rows, the domains and the loss.
-    mixtures : Objective, MixtureSet, function, str or None
-        What is to be minimised; or Λ alone (None is the whole simplex), and the rest by name.
-    step_w, step_mixture : float or function
-        γ_w and γ_λ, numbers or functions of t = 1, 2, …
-    state : dict, optional
-        `Iterate.state` of an earlier run with the same arguments, to continue it.
-    **options : object
-        All others of `stochastic_afl` but `compiled`; the optimizer is SGD.
-
-    Returns
-    -------
-    iterator of Iterate
-        It has no end: stop when you have enough.
 
     Examples
     --------
