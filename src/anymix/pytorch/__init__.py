@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from anymix.loading import extra, names_on_demand
 
 with extra("torch", "torch"):
-    from anymix.pytorch.batches import DomainBatches
+    from anymix.pytorch.batches import DomainBatches, PerDomain, Proportional, Weighted
     from anymix.pytorch.checkpoints import load_checkpoint, save_checkpoint
     from anymix.pytorch.data_mixtures import MixtureWeights, mixture_criterion, mixture_weights
-    from anymix.pytorch.drawing import PerDomain, Proportional, Weighted
     from anymix.pytorch.loss import AgnosticLoss
     from anymix.pytorch.missing_domains import UnseenDomain
     from anymix.pytorch.optimistic import Optimistic

@@ -23,7 +23,7 @@ from anymix.errors import InputError
 from anymix.pytorch.distributed import total
 
 if TYPE_CHECKING:
-    from anymix.pytorch.drawing import Drawn
+    from anymix.pytorch.batches import Drawn
 
 __all__ = [
     "Accumulator",
