@@ -38,7 +38,7 @@ def flow(axes: Any) -> None:
         ("How robust?", "not sure: AgnosticClassifierCV\nchooses by rows held out"),
         (
             "A loss with a kink,\nor a neural network?",
-            'yes: solver="stochastic",\nAgnosticLoss',
+            "yes: stochastic_afl,\nAgnosticLoss",
         ),
     ]
     box = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": INK}

@@ -74,13 +74,6 @@ def test_a_fit_without_domains_warns_unless_they_are_said_to_be_none(model: Any)
     assert not warned(lambda: clone(model).fit(X, y, domains=domains))
 
 
-def test_batches_without_domains_warn_too() -> None:
-    X, y, domains = rows(80)
-    model = ax.AgnosticClassifier()
-    assert len(warned(lambda: clone(model).partial_fit(X, y))) == 1
-    assert not warned(lambda: clone(model).partial_fit(X, y, domains=domains))
-
-
 def test_no_fit_that_is_meant_to_be_ordinary_warns() -> None:
     """Models inside others are fitted to rows of one domain, or weighted by a mixture."""
     X, y, domains = rows(80)

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anymix as ax
 from anymix import datasets
-from anymix.errors import InputError
 from anymix.estimators.baselines import alone_solutions
 from anymix.estimators.overfitting import OverfitWarning, _free_parameters, overfit_message
 from anymix.estimators.reading import read_classes
@@ -56,30 +55,15 @@ def make_numbers(seed: int = 0) -> tuple[Array, Array, NDArray[Any]]:
 # -- scikit-learn's contract ---------------------------------------------------------------------
 
 
-def not_for_chance(estimator: Any) -> dict[str, str]:
-    """A row of weight 2 and a row twice are drawn alike, but not by the same numbers."""
-    if getattr(estimator, "solver", "exact") == "exact":
-        return {}
-    why = "other rows are drawn"
-    found = {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in ("dense", "sparse")}
-    if estimator.solver == "optimistic":
-        found["check_class_weight_classifiers"] = "weights of 1000 and 1e-4 need a finer tolerance"
-    return found
-
-
 @pytest.mark.filterwarnings("ignore::anymix.estimators.NoDomainsWarning")
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [
         ax.AgnosticClassifier(),
         ax.AgnosticRegressor(),
         ax.AgnosticRegressor(loss="huber"),
-        ax.AgnosticClassifier(solver="stochastic", tol=0.1, gamma=0.1),
-        ax.AgnosticClassifier(solver="optimistic", tol=0.3, gamma=0.1),
-        ax.AgnosticRegressor(solver="stochastic", tol=0.1, gamma=0.1),
         ax.AgnosticClassifierCV(gammas=(0.1, 0.01), cv=2),
         ax.AgnosticRegressorCV(gammas=(0.1, 0.01), cv=2),
-    ],
-    expected_failed_checks=not_for_chance,
+    ]
 )
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -272,55 +256,6 @@ def test_max_iter_and_verbose(capsys: pytest.CaptureFixture[str]) -> None:
     assert "gap" in capsys.readouterr().out
 
 
-# -- stochastic solvers --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("solver", ["stochastic", "optimistic"])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_stochastic_solvers_find_the_same_model(solver: str, n_classes: int) -> None:
-    X, y, domains = make_data(n_classes=n_classes)
-    exact = ax.AgnosticClassifier(gamma=0.01).fit(X, y, domains=domains)
-    options: dict[str, Any] = {"solver": solver, "tol": 0.02, "random_state": 0}
-    model = ax.AgnosticClassifier(gamma=0.01, **options).fit(X, y, domains=domains)
-    assert model.certificate_.gap <= 0.02
-    assert model.certificate_.upper <= exact.certificate_.upper + 0.02
-    assert model.score(X, y) == pytest.approx(exact.score(X, y), abs=0.03)
-    again = clone(model).fit(X, y, domains=domains)
-    np.testing.assert_array_equal(again.coef_, model.coef_)
-    other = clone(model).set_params(random_state=1).fit(X, y, domains=domains)
-    assert not np.array_equal(other.coef_, model.coef_)
-
-
-@pytest.mark.parametrize("loss", ["squared", "huber"])
-def test_a_stochastic_regression(loss: str) -> None:
-    X, y, domains = make_numbers()
-    options: dict[str, Any] = {"loss": loss, "gamma": 0.01}
-    exact = ax.AgnosticRegressor(**options).fit(X, y, domains=domains)
-    model = ax.AgnosticRegressor(solver="stochastic", tol=0.1, random_state=0, **options)
-    model.fit(X, y, domains=domains)
-    assert model.certificate_.upper <= exact.certificate_.upper + 0.1
-    assert model.intercept_ == pytest.approx(exact.intercept_, abs=0.5)
-
-
-def test_stochastic_parameters_reach_the_steps() -> None:
-    X, y, domains = make_data()
-    options: dict[str, Any] = {"solver": "stochastic", "tol": 1e-9, "max_iter": 2}
-    fits = []
-    for more in ({}, {"schedule": 0.7}, {"schedule": 0.1}, {"mu": 0.1}, {"baseline": [1, 0, 0]}):
-        model = ax.AgnosticClassifier(**options, random_state=0, **more)
-        with pytest.warns(ConvergenceWarning, match="stopped after 2 passes"):
-            fits.append(model.fit(X, y, domains=domains).coef_)
-    assert len({coef.tobytes() for coef in fits}) == len(fits)
-
-
-def test_a_stochastic_fit_continues_from_the_last_one() -> None:
-    X, y, domains = make_data()
-    options: dict[str, Any] = {"solver": "stochastic", "tol": 0.01, "random_state": 0}
-    model = ax.AgnosticClassifier(warm_start=True, **options).fit(X, y, domains=domains)
-    assert model.n_iter_ > 1
-    assert model.fit(X, y, domains=domains).n_iter_ == 1
-
-
 # -- kinds of input ------------------------------------------------------------------------------
 
 
@@ -434,16 +369,10 @@ FAULTS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"baseline": "best"}, {}, "baseline is 'best'"),
     ({"baseline": [0.1, 0.2]}, {}, r"baseline has shape \(2,\)"),
     ({"baseline": [0.1, 0.2, np.nan]}, {}, "baseline has 1 missing"),
-    ({"solver": "stochastic", "schedule": "fast"}, {}, "schedule is 'fast'"),
-    ({"solver": "optimistic", "anchor": "ordinary"}, {}, "takes no anchor"),
-    ({"solver": "lbfgs"}, {}, "solver is 'lbfgs'"),
     ({"gamma": -1.0}, {}, "gamma is -1.0"),
     ({"mu": np.inf}, {}, "mu is inf"),
     ({"norm": "l1"}, {}, "norm is 'l1'"),
     ({"tol": 0.0}, {}, "tol is 0.0"),
-    ({"validation_fraction": 0.0}, {}, "validation_fraction is 0.0"),
-    ({"validation_fraction": 1.0}, {}, "validation_fraction is 1.0"),
-    ({"validation_fraction": 0.0015}, {}, "no row of 'a' .* in the rows held out"),
 ]
 
 
@@ -459,13 +388,6 @@ def test_faults_are_named(
         ax.AgnosticClassifier(**parameters).fit(X, y, **arguments)
 
 
-def test_steps_beyond_all_numbers_name_the_schedule() -> None:
-    X, y, domains = make_data()
-    with pytest.raises(InputError) as caught:
-        ax.AgnosticClassifier(schedule=1e308).partial_fit(1e10 * X, y, domains=domains)
-    assert caught.value.argument == "schedule"
-
-
 def test_faults_of_the_target_are_named() -> None:
     X, y, domains = make_data()
     with pytest.raises(ValueError, match="only one class, 'yes'"):
@@ -476,9 +398,6 @@ def test_faults_of_the_target_are_named() -> None:
         ax.AgnosticRegressor(loss="absolute").fit(X, X[:, 0])
     with pytest.raises(ValueError, match="delta is -1"):
         ax.AgnosticRegressor(loss="huber", delta=-1).fit(X, X[:, 0])
-    rare = np.where(np.arange(len(y)) == 0, "rare", "often")
-    with pytest.raises(ValueError, match=r"class 'rare' of y .* in the rows fitted"):
-        ax.AgnosticClassifier(validation_fraction=0.999).fit(X, rare)
 
 
 # -- warm starts, baselines, held-out rows -------------------------------------------------------
@@ -580,40 +499,6 @@ def test_held_out_rows_are_a_share_of_every_domain_and_class(
         for c in np.unique(y):
             cell = (domains == k) & (y == c)
             assert abs(np.sum(cell[ids]) - fraction * np.sum(cell)) <= 1
-
-
-def test_validation_losses_are_of_rows_not_fitted() -> None:
-    X, y, domains = make_data()
-    model = ax.AgnosticClassifier(validation_fraction=0.3, random_state=1)
-    model.fit(X, y, domains=domains)
-    rows = read_classes(clone(model), X, y, domains, None, True)
-    order = sorted_rows(rows, np.random.RandomState(1))
-    fitted, held = (rows.to_fit(part) for part in hold_out(order, 0.3))
-    np.testing.assert_allclose(model.domain_losses_, fitted.losses(model.solution_.w))
-    P, labels = model.predict_proba(held.X), np.array(["no", "yes"])[held.y.astype(int)]
-    names = held.average.tocsc().indices
-    losses = [log_loss(labels[names == k], P[names == k]) for k in range(3)]
-    assert model.validation_losses_ is not None
-    np.testing.assert_allclose(model.validation_losses_, losses)
-    assert np.all(model.validation_losses_ != model.domain_losses_)
-
-    other = clone(model).set_params(random_state=2).fit(X, y, domains=domains)
-    again = clone(model).fit(X, y, domains=domains)
-    np.testing.assert_array_equal(again.validation_losses_, model.validation_losses_)
-    assert np.all(other.validation_losses_ != model.validation_losses_)
-    assert (
-        model.set_params(validation_fraction=None).fit(X, y, domains=None).validation_losses_
-        is None
-    )
-
-
-def test_validation_of_a_regression() -> None:
-    X, y, domains = make_numbers()
-    model = ax.AgnosticRegressor(validation_fraction=0.2, random_state=0)
-    model.fit(X, y, domains=domains)
-    assert model.validation_losses_ is not None
-    assert model.validation_losses_.shape == (3,)
-    assert np.all(model.validation_losses_ != model.domain_losses_)
 
 
 # -- few rows for the worst mixture --------------------------------------------------------------

@@ -12,7 +12,6 @@ import anymix as ax
 from anymix.errors import InputError
 from anymix.estimators.ordinary import ordinary_model
 from anymix.estimators.reading import read_classes, read_numbers, regression_loss
-from anymix.problem.dealing import hold_out, sorted_rows
 from anymix.problem.losses import Huber, SquaredError
 
 Array = NDArray[np.float64]
@@ -69,17 +68,6 @@ def test_robustness_of_a_regression(name: str, loss: Any) -> None:
     peer = ax.solve(problem, ax.Simplex(2).shrunk(0.6, M), gamma=0.05, tol=1e-11)
     assert model.certificate_.upper == pytest.approx(peer.objective, abs=2e-11)
     np.testing.assert_allclose([*model.coef_, model.intercept_], peer.w, atol=1e-4)
-
-
-def test_a_stochastic_solver_takes_a_robustness() -> None:
-    X, y, domains = labels_data(n_small=160)
-    options: dict[str, Any] = {"gamma": 0.05, "robustness": 0.5}
-    exact = ax.AgnosticClassifier(**options).fit(X, y, domains=domains)
-    model = ax.AgnosticClassifier(solver="stochastic", tol=0.02, random_state=0, **options)
-    model.fit(X, y, domains=domains)
-    assert model.certificate_.gap <= 0.02
-    assert abs(model.certificate_.upper - exact.certificate_.upper) <= 0.02
-    assert np.all(model.mixture_ >= 0.5 * M - 1e-12)
 
 
 # -- anchors -------------------------------------------------------------------------------------
@@ -160,19 +148,6 @@ def test_much_weight_leaves_the_coefficients_of_the_anchor_and_moves_the_interce
     assert model.intercept_ == pytest.approx(shifts[np.argmin(worst)], abs=2e-3)
 
 
-def test_the_anchor_is_learnt_from_the_rows_fitted_alone() -> None:
-    X, y, domains = labels_data(n_small=160)
-    model = ax.AgnosticClassifier(
-        gamma=0.3, anchor="ordinary", validation_fraction=0.4, random_state=1, tol=1e-10
-    ).fit(X, y, domains=domains)
-    rows = read_classes(ax.AgnosticClassifier(), X, y, domains)
-    fitted, _ = hold_out(sorted_rows(rows, np.random.RandomState(1)), 0.4)
-    part, everything = (ordinary_model(rows, p, tol=1e-10)[1].w for p in (fitted, slice(None)))
-    assert np.abs(part - everything).max() > 0.05
-    peer = ax.solve(rows.to_fit(fitted), gamma=0.3, anchor=part, tol=1e-10)
-    np.testing.assert_allclose(model.coef_[0], peer.w[:-1], atol=1e-5)
-
-
 FAULTS: list[tuple[dict[str, Any], str]] = [
     (
         {"robustness": 1.1},
@@ -189,14 +164,6 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"anchor": [0.0, np.nan, 0.0, 0.0, 0.0, 0.0]}, "anchor has the entry nan"),
     ({"anchor": [[0.0, 0.0, np.inf, 0.0, 0.0, 0.0]]}, "anchor has the entry inf"),
     ({"anchor": ["a"] * 6}, "anchor is no list of numbers"),
-    (
-        {"anchor": "ordinary", "solver": "stochastic"},
-        "solver is 'stochastic', which takes no anchor",
-    ),
-    (
-        {"anchor": np.zeros(6), "solver": "optimistic"},
-        "solver is 'optimistic', which takes no anchor",
-    ),
     ({"mixtures": ax.Simplex(3), "robustness": 0.5}, "mixtures is over 3 domains"),
 ]
 

@@ -514,8 +514,6 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"prior": "x"}, "prior is 'x'; give a penalty on λ, such as DirichletPrior"),
     ({"cv": 1}, "cv is 1; give 2 folds or more"),
     ({"cv": []}, r"cv is \[\], which has no fold"),
-    ({"solver": "stochastic"}, "paths over gamma are exact"),
-    ({"solver": "newton"}, "solver is 'newton'; give 'exact'"),
     ({"baseline": "best"}, "baseline is 'best'"),
     ({"baseline": [0.1]}, "baseline has shape"),
     ({"mixtures": ax.Simplex(3)}, "mixtures is over 3 domains"),

@@ -95,8 +95,6 @@ def test_regression_settings_and_warm_starts() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"validation_fraction": 0.2}, "validation_fraction is 0.2, which needs rows in memory"),
-        ({"solver": "stochastic"}, "solver is 'stochastic', which needs rows in memory"),
         ({"domain_features": "slopes"}, "domain_features is 'slopes'"),
         ({"anchor": "ordinary"}, "anchor is 'ordinary', which needs rows in memory"),
     ],
@@ -113,60 +111,3 @@ def test_a_problem_has_its_own_labels_and_loss() -> None:
         ax.AgnosticClassifier().fit(problem, [1, 0])
     with pytest.raises(InputError, match="X is a problem with the loss CrossEntropy"):
         ax.AgnosticRegressor().fit(problem)
-
-
-# -- rows that are seen once ---------------------------------------------------------------------
-
-
-def online(model: Any, batches: int, size: int = 500, seed: int = 0) -> Any:
-    X, y, region = numbers(batches * size)
-    for i in range(0, len(y), size):
-        part = slice(i, i + size)
-        model.partial_fit(X[part], y[part], domains=region[part], classes=["no", "yes"],
-                          domain_names=["city", "rural"])  # fmt: skip
-    return model
-
-
-@pytest.mark.parametrize("solver", ["exact", "optimistic"])
-def test_batches_seen_once_come_near_the_optimum(solver: str) -> None:
-    X, y, region = numbers(40_000)
-    problem = ax.LinearDomains(X, y, region)
-    best = ax.solve(problem).objective
-    model = online(ax.AgnosticClassifier(solver=solver), 80)
-    w = np.append(model.coef_.ravel(), model.intercept_)
-    ordinary = ax.solve(problem, ax.Point(problem.reference)).w
-    reached = ax.certify(problem, None, w, model.mixture_).upper
-    plain = ax.certify(problem, None, ordinary, model.mixture_).upper
-    assert reached - best < 0.25 * (plain - best)
-    assert reached - best < 0.01
-    assert model.mixture_.sum() == pytest.approx(1.0)
-    assert model.n_iter_ >= 80 * 3
-
-
-def test_batches_keep_both_players_and_their_averages() -> None:
-    """Two calls are one longer run, cut where the steps of a few rows are."""
-    X, y, region = numbers(1024)
-    once, twice = ax.AgnosticClassifier(), ax.AgnosticClassifier()
-    names: Any = {"classes": ["no", "yes"], "domain_names": ["city", "rural"]}
-    once.partial_fit(X, y, domains=region, **names)
-    for part in (slice(0, 512), slice(512, 1024)):
-        twice.partial_fit(X[part], y[part], domains=region[part], **names)
-    np.testing.assert_array_equal(once.coef_, twice.coef_)
-    np.testing.assert_array_equal(once.mixture_, twice.mixture_)
-    np.testing.assert_allclose(once.domain_losses_, twice.domain_losses_)
-
-
-def test_a_batch_may_lack_domains_and_classes_but_not_bring_new_ones() -> None:
-    X, y, region = numbers(300)
-    model = ax.AgnosticClassifier()
-    names: Any = {"classes": ["no", "yes"], "domain_names": ["city", "rural"]}
-    city = (region == "city") & (y == "yes")
-    model.partial_fit(X[city], y[city], domains=region[city], **names)
-    with pytest.raises(InputError, match="classes has not 'maybe', which a row has"):
-        model.partial_fit(X[:1], ["maybe"], domains=["city"])
-    with pytest.raises(InputError, match="domain_names has not 'sea', which a row has"):
-        model.partial_fit(X[:1], ["yes"], domains=["sea"])
-    with pytest.raises(InputError, match="classes is not what it was"):
-        model.partial_fit(X, y, domains=region, classes=["no", "perhaps", "yes"])
-    with pytest.raises(InputError, match="classes has only one class"):
-        ax.AgnosticClassifier().partial_fit(X[city], y[city], domains=region[city])

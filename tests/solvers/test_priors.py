@@ -10,7 +10,6 @@ from scipy.special import expit
 
 import anymix as ax
 from anymix.mixtures import LogPrior
-from anymix.solvers.staged import train
 
 Array = NDArray[np.float64]
 PRIOR = ax.DirichletPrior([3.0, 2.0, 1.5])
@@ -64,21 +63,6 @@ def test_a_prior_whose_entries_interact() -> None:
     assert found.certificate.gap < 1e-7
     best = prior.best_response(ax.Simplex(3), found.domain_losses)
     np.testing.assert_allclose(best, found.mixture, atol=1e-4)
-
-
-@pytest.mark.parametrize("optimistic", [False, True])
-def test_stochastic_steps_end_where_the_exact_solver_does(optimistic: bool) -> None:
-    found = train(PROBLEM, prior=PRIOR, tol=2e-3, optimistic=optimistic)
-    assert found.converged
-    assert EXACT.objective - 1e-8 <= found.objective <= EXACT.objective + 2e-3
-    assert found.certificate.lower <= EXACT.objective + 1e-8
-
-
-@pytest.mark.parametrize("solver", ["exact", "stochastic", "optimistic"])
-def test_the_estimators_solvers_agree(solver: str) -> None:
-    model = ax.AgnosticClassifier(prior=PRIOR, solver=solver, tol=2e-3, random_state=0)
-    model.fit(X, Y, domains=K)
-    assert model.certificate_.upper == pytest.approx(EXACT.objective, abs=2e-3)
 
 
 def test_cross_validation_with_a_prior() -> None:

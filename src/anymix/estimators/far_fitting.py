@@ -17,8 +17,6 @@ from anymix.problem.rows import Rows
 
 __all__ = ["fit_far", "sample_to_search"]
 
-HERE_ONLY = {"validation_fraction": None, "domain_features": None, "solver": "exact"}
-
 
 def fit_far(estimator: Any, problem: Any) -> None:
     """Fit an AgnosticClassifier or AgnosticRegressor to rows that are not here.
@@ -30,11 +28,7 @@ def fit_far(estimator: Any, problem: Any) -> None:
     problem : Oracle
         The losses, with `classes`, `domain_names` and `unpack` as LinearDomains has them.
     """
-    for name, value in HERE_ONLY.items():
-        given = getattr(estimator, name)
-        if given != value:
-            found = f"is {given!r}, which needs rows in memory"
-            raise InputError(name, found, f"give {value!r} for rows that are not")
+    _without_domain_features(estimator)
     if isinstance(estimator.anchor, str):
         found, fix = f"is {estimator.anchor!r}, which needs rows in memory", "give coefficients"
         raise InputError("anchor", found, fix)
@@ -42,7 +36,7 @@ def fit_far(estimator: Any, problem: Any) -> None:
     settings = replace(estimator._settings(), anchor=anchor)
     found_fit = fit_problem(problem, settings, start=estimator._start(problem))
     estimator.__dict__.pop("deviations_", None)  # of an earlier fit
-    estimator.__dict__.update(found_fit.attributes(), validation_losses_=None)
+    estimator.__dict__.update(found_fit.attributes())
     _name_features(estimator, problem)
     message = overfit_message(problem, found_fit.solution, estimator.gamma, estimator.norm)
     if message:
@@ -63,14 +57,18 @@ def sample_to_search(estimator: Any, problem: Any) -> Rows:
     -------
     Rows
     """
-    if estimator.domain_features is not None:
-        found = f"is {estimator.domain_features!r}, which needs rows in memory"
-        raise InputError("domain_features", found, "give None for rows that are not")
+    _without_domain_features(estimator)
     _name_features(estimator, problem)
     _, rows = rows_to_choose(problem.sampled_rows, np.random.default_rng(0))
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     share = problem.sizes / problem.sizes.sum() / rows.sizes()  # small domains have more rows here
     return replace(rows, weight=len(rows) * weight * share[rows.domains.key()])
+
+
+def _without_domain_features(estimator: Any) -> None:
+    if estimator.domain_features is not None:
+        found = f"is {estimator.domain_features!r}, which needs rows in memory"
+        raise InputError("domain_features", found, "give None for rows that are not")
 
 
 def _name_features(estimator: Any, problem: Any) -> None:

@@ -9,7 +9,6 @@ says which attributes a fitted estimator has.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -143,7 +142,6 @@ def fit_problem(
     settings: Settings,
     *,
     start: Solution | Waypoint | None = None,
-    solver: Callable[..., Solution] = solve,
 ) -> LinearFit:
     """Solve the problem as the settings say.
 
@@ -155,8 +153,6 @@ def fit_problem(
         Λ, γ, μ, b and the rest.
     start : Solution, Waypoint or None
         An earlier model to begin at; None leaves the start to the solver.
-    solver : function
-        `solve`, or another with its arguments.
 
     Returns
     -------
@@ -169,12 +165,11 @@ def fit_problem(
     >>> found.domain_names.tolist(), round(found.agnostic_loss, 4)
     (['a', 'b'], 0.6931)
     """
-    if solver is solve:
-        problem = problem.merged()  # once for all solutions; steps at random rows need them all
+    problem = problem.merged()  # once for all solutions
     offsets = baseline_losses(problem, settings.baseline, settings.options)
     sizes, names = problem.sizes, problem.domain_names
     mixtures = target_mixtures(settings.mixtures, settings.max_skewness, sizes, names)
-    solution = solver(
+    solution = solve(
         problem,
         between(mixtures, settings.robustness, sizes),
         mu=settings.mu,

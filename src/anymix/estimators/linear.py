@@ -8,15 +8,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 from numpy.typing import ArrayLike
 
 from anymix.estimators.baselines import Baseline
 from anymix.estimators.domain_features import Kind
 from anymix.estimators.fitting import LinearFit
-from anymix.estimators.keywords import by_name
-from anymix.estimators.online import partial_fit
 from anymix.estimators.ordinary import Anchor
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import class_weights, read_classes, read_numbers, regression_loss
@@ -25,7 +23,6 @@ from anymix.mixtures import Penalty
 from anymix.mixtures.choosing import Mixtures
 from anymix.problem.losses import CrossEntropy, Loss
 from anymix.problem.rows import Rows
-from anymix.solvers.staged import Schedule
 
 __all__ = ["AgnosticClassifier", "AgnosticRegressor", "estimator_of"]
 
@@ -51,10 +48,6 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
         b. None is 0; "regret" takes the loss of the best model for each domain alone (with the
         same gamma), so that a noisy domain does not own λ; or numbers in the order of
         `domain_names_`.
-    solver : str
-        "exact"; or "stochastic" and "optimistic", the paper's algorithms in stages of growing
-        length (see `anymix.solvers.staged`), for very many rows or domains and a tol of 1e-2 or
-        1e-3.
     tol : float
         The certified gap at which the solver stops; above it at the end, a ConvergenceWarning.
     robustness : float
@@ -67,8 +60,6 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
         Whether the domain is a feature: its own intercept, or slopes as well, as penalised
         deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
         domain that was not fitted, are served by the shared part.
-    schedule : "theory" or float
-        Step sizes of the stochastic solvers; a number c is c/√T in a stage of T steps.
     norm : str
         R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
     prior : Penalty or None
@@ -76,14 +67,9 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
     fit_intercept : bool
         Whether to learn an intercept.
     max_iter : int
-        Iterations of the solver at most; passes over the rows for the stochastic ones.
+        Iterations of the solver at most.
     warm_start : bool
         Begin at the solution of the last `fit`, if the shapes agree.
-    validation_fraction : float or None
-        Share of rows to hold out, evenly from every domain and class; `validation_losses_` are
-        the losses there (None without).
-    random_state : int, RandomState or None
-        Chooses the rows held out, and those that stochastic steps look at.
     verbose : bool
         Show a progress line.
     class_weight : dict, "balanced" or None
@@ -105,8 +91,8 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
         or 0, 1, ... for the columns of a table of memberships.
     mixture_ : ndarray of shape (p,)
         The worst mixture λ.
-    domain_losses_, validation_losses_ : ndarray of shape (p,)
-        L_k on the rows fitted and on those held out.
+    domain_losses_ : ndarray of shape (p,)
+        L_k on the rows fitted.
     baseline_losses_ : ndarray of shape (p,)
         b, what the losses are compared with.
     agnostic_loss_ : float
@@ -145,58 +131,6 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
     def _loss(self) -> Loss:
         return CrossEntropy()
 
-    @by_name
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        domains: Any = None,
-        sample_weight: ArrayLike | None = None,
-        classes: ArrayLike | None = None,
-        domain_names: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from one more batch of rows that are seen once, by stochastic steps.
-
-        w, λ and their averages are kept from batch to batch. `coef_` and `mixture_` are the
-        averages; `domain_losses_` are those of rows before any step had seen them. There is no
-        certificate. Steps are optimistic if `solver` is; a number as `schedule` makes them longer
-        or shorter than 1 does.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The features of the batch, about standardised.
-        y : array-like of shape (n,)
-            Their classes.
-        domains : array-like of shape (n,) or None
-            Their domains; None is one domain.
-        sample_weight : array-like of shape (n,) or None
-            Their weights ≥ 0; None is 1.
-        classes : array-like of shape (K,), optional
-            All classes there are; at the first call at least, unless the first batch has all.
-        domain_names : array-like of shape (p,), optional
-            All domains there are, likewise.
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> rng = np.random.default_rng(0)
-        >>> model = AgnosticClassifier()
-        >>> for _ in range(50):
-        ...     X, d = rng.normal(size=(200, 2)), rng.choice(["a", "b"], 200, p=[0.9, 0.1])
-        ...     y = np.where(d == "a", X[:, 0], X[:, 1]) + rng.normal(size=200) > 0
-        ...     model = model.partial_fit(X, y, domains=d, classes=[0, 1], domain_names=["a", "b"])
-        >>> float(np.ptp(model.domain_losses_)) < 0.1
-        True
-        """
-        partial_fit(self, X, y, domains, sample_weight, classes, domain_names)
-        return self
-
 
 class AgnosticRegressor(LinearRegressor, AgnosticLinear):
     """min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄), L_k the mean of ℓ(⟨w,x⟩, y).
@@ -218,8 +152,6 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
     baseline : "regret", array-like of shape (p,) or None
         b. None is 0; "regret" takes the loss of the best model for each domain alone, so that a
         noisy domain does not own λ; or numbers in the order of `domain_names_`.
-    solver : str
-        "exact"; or "stochastic" and "optimistic", for very many rows or domains and a rough tol.
     tol : float
         The certified gap at which the solver stops; above it at the end, a ConvergenceWarning.
     robustness : float
@@ -234,8 +166,6 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
     delta : float
         Where the Huber loss turns from a square into a line; the squared loss does not look at it.
-    schedule : "theory" or float
-        Step sizes of the stochastic solvers; a number c is c/√T in a stage of T steps.
     norm : str
         R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
     prior : Penalty or None
@@ -243,13 +173,9 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
     fit_intercept : bool
         Whether to learn an intercept.
     max_iter : int
-        Iterations of the solver at most; passes over the rows for the stochastic ones.
+        Iterations of the solver at most.
     warm_start : bool
         Begin at the solution of the last `fit`, if the shapes agree.
-    validation_fraction : float or None
-        Share of rows to hold out, evenly from every domain, for `validation_losses_`.
-    random_state : int, RandomState or None
-        Chooses the rows held out, and those that stochastic steps look at.
     verbose : bool
         Show a progress line.
 
@@ -281,7 +207,6 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         mu: float = 0.0,
         max_skewness: float | None = None,
         baseline: Baseline = None,
-        solver: str = "exact",
         tol: float = 1e-6,
         *,
         robustness: float = 1.0,
@@ -289,14 +214,11 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         domain_features: Kind = None,
         loss: str = "squared",
         delta: float = 1.0,
-        schedule: Schedule = "theory",
         norm: str = "squared",
         prior: Penalty | None = None,
         fit_intercept: bool = True,
         max_iter: int = 1000,
         warm_start: bool = False,
-        validation_fraction: float | None = None,
-        random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         super().__init__(
@@ -305,19 +227,15 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
             mu,
             max_skewness,
             baseline,
-            solver,
             tol,
             robustness=robustness,
             anchor=anchor,
             domain_features=domain_features,
-            schedule=schedule,
             norm=norm,
             prior=prior,
             fit_intercept=fit_intercept,
             max_iter=max_iter,
             warm_start=warm_start,
-            validation_fraction=validation_fraction,
-            random_state=random_state,
             verbose=verbose,
         )
         self.loss = loss
@@ -360,6 +278,5 @@ def estimator_of(
     make: Any = AgnosticRegressor if found.model.classes is None else AgnosticClassifier
     estimator = make(found.mixtures, gamma, **parameters)
     estimator.__dict__.update(found.attributes(), n_features_in_=found.model.coef.shape[1])
-    estimator.validation_losses_ = None
     fitted: AgnosticClassifier | AgnosticRegressor = estimator
     return fitted

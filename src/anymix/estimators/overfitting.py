@@ -16,7 +16,7 @@ __all__ = ["ADVICE", "OverfitWarning", "overfit_message"]
 ROWS_PER_PARAMETER = 20  # below it a fit warns
 ADVICE = (  # in the words of the estimators; tables and the command have other arguments
     "Raise gamma, lower max_skewness or merge small domains; AgnosticClassifierCV and "
-    "AgnosticRegressorCV choose by the loss on rows held out, and validation_fraction shows it"
+    "AgnosticRegressorCV choose by the loss on rows held out"
 )
 
 

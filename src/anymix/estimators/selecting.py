@@ -78,7 +78,6 @@ class AgnosticSelecting(BaseEstimator):
         robustness: Iterable[float] = ROBUSTNESS,
         anchor: Anchor = "ordinary",
         domain_features: Kind = None,
-        solver: str = "exact",
         tol: float = 1e-6,
         norm: str = "squared",
         fit_intercept: bool = True,
@@ -99,7 +98,6 @@ class AgnosticSelecting(BaseEstimator):
         self.robustness = robustness
         self.anchor = anchor
         self.domain_features = domain_features
-        self.solver = solver
         self.tol = tol
         self.norm = norm
         self.fit_intercept = fit_intercept
@@ -166,11 +164,6 @@ class AgnosticSelecting(BaseEstimator):
         return found
 
     def _check(self) -> None:
-        if self.solver in ("stochastic", "optimistic"):
-            fix = "paths over gamma are exact: give 'exact'"
-            raise InputError("solver", f"is {self.solver!r}", fix)
-        if self.solver != "exact":
-            raise InputError("solver", f"is {self.solver!r}", "give 'exact'")
         if self.prior is not None and not isinstance(self.prior, Penalty):
             fix = "give a penalty on λ, such as DirichletPrior(...), or None"
             raise InputError("prior", f"is {self.prior!r}", fix)
@@ -212,7 +205,7 @@ class AgnosticSelecting(BaseEstimator):
         if hasattr(self, "feature_names_in_"):
             self.ordinary_.feature_names_in_ = self.feature_names_in_
         self.__dict__.pop("deviations_", None)  # of an earlier fit
-        self.__dict__.update(chosen.attributes(), validation_losses_=None)
+        self.__dict__.update(chosen.attributes())
         columns = zip(Candidate._fields, zip(*found.candidates, strict=True), strict=True)
         self.cv_results_: dict[str, Any] = {
             **{f"param_{name}": _column(values) for name, values in columns},

@@ -73,8 +73,6 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
         Whether the domain is a feature: its own intercept, or slopes as well, as penalised
         deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
         domain that was not fitted, are served by the shared part.
-    solver : str
-        "exact", the only one that can follow a path of gammas.
     tol : float
         The certified gap at which a fit stops; above it at the end, a ConvergenceWarning.
     norm : str
@@ -179,8 +177,6 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         Whether the domain is a feature: its own intercept, or slopes as well, as penalised
         deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
         domain that was not fitted, are served by the shared part.
-    solver : str
-        "exact", the only one that can follow a path of gammas.
     tol : float
         The certified gap at which a fit stops; above it at the end, a ConvergenceWarning.
     norm : str
@@ -238,7 +234,6 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         robustness: Iterable[float] = ROBUSTNESS,
         anchor: Anchor = "ordinary",
         domain_features: Kind = None,
-        solver: str = "exact",
         tol: float = 1e-6,
         norm: str = "squared",
         fit_intercept: bool = True,
@@ -259,7 +254,6 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
             robustness=robustness,
             anchor=anchor,
             domain_features=domain_features,
-            solver=solver,
             tol=tol,
             norm=norm,
             fit_intercept=fit_intercept,

@@ -15,7 +15,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from anymix.errors import InputError
 from anymix.flower.client_rows import Array, DomainTable, Indices, Shares
 from anymix.flower.local_training import LocalTraining
-from anymix.pytorch.sums import check_rows, weighted_total
+from anymix.pytorch.accumulator import check_rows, weighted_total
 
 __all__ = ["ModuleRows", "first_weights"]
 

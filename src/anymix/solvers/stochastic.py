@@ -23,7 +23,6 @@ from anymix.errors import InputError
 from anymix.mixtures import DirichletPrior, MixtureSet, Penalty
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
-from anymix.problem.objective import Objective
 from anymix.solvers.game import Game
 from anymix.solvers.iterates import Iterate, PlayersPoint
 from anymix.solvers.optimizers import SGD, Adagrad, Adam, Momentum, Optimizer
@@ -41,7 +40,7 @@ from anymix.solvers.steps import Schedule
 
 Array = NDArray[np.float64]
 
-__all__ = ["Iterate", "mirror_prox_afl", "not_compiled", "optimistic_afl", "stochastic_afl"]
+__all__ = ["Iterate", "mirror_prox_afl", "optimistic_afl", "stochastic_afl"]
 
 
 def stochastic_afl(
@@ -277,11 +276,7 @@ def _obstacle(game: Game) -> str | None:
         if type(value) not in kinds:
             known = ", ".join(kind.__name__ for kind in kinds)
             return f"{name} is {type(value).__name__} and there is compiled code for {known}"
-    return not_compiled(game.objective)
-
-
-def not_compiled(objective: Objective) -> str | None:
-    """What there is of Φ, its losses aside, that the compiled loop does not take, or None."""
+    objective = game.objective
     mixtures = objective.mixtures
     if not (mixtures.is_simplex or mixtures.is_point):
         known = "Simplex, Vertices, Point"

@@ -12,6 +12,7 @@ Both give mean_k where a domain is drawn for certain. A domain that was never se
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Literal
 
@@ -59,9 +60,9 @@ class Estimates:
     --------
     >>> estimates = Estimates(2)
     >>> lam, means = np.array([0.5, 0.5]), np.array([1.0, 2.0])
-    >>> estimates.gradient(means, np.array([True, True]), lam).tolist()
+    >>> estimates.gradient(means, lam).tolist()
     [1.0, 2.0]
-    >>> estimates.gradient(3 * means, np.array([True, False]), lam).tolist()
+    >>> estimates.gradient(np.array([3.0, np.nan]), lam).tolist()
     [3.0, 2.0]
     >>> estimates.unseen.tolist()
     [0.0, 1.0]
@@ -74,28 +75,20 @@ class Estimates:
         self.last, self.unseen = np.full(p, np.nan), np.zeros(p)
         self._warned = False
 
-    def gradient(
-        self, means: Array, seen: NDArray[np.bool_], mixture: Array, inclusion: Array | None = None
-    ) -> Array:
+    def gradient(self, means: Array, mixture: Array, inclusion: Array | None = None) -> Array:
         """δ (p,), and e brought up to date.
 
-        Parameters
-        ----------
-        means : ndarray of shape (p,)
-            The mean loss of each domain in this step; read only where `seen`.
-        seen : ndarray of bool of shape (p,)
-            Which domains were drawn.
-        mixture : ndarray of shape (p,)
-            λ, for "keep".
-        inclusion : ndarray of shape (p,), optional
-            π, each > 0; None is unknown.
+        `means` (p,) is NaN where a domain was not drawn, `mixture` is λ, for "keep", and
+        `inclusion` is π > 0, if it is known.
         """
         if self.absent == "unbiased" and inclusion is None:
             fix = "call follow(batches) with the DomainBatches that draws the rows, or take 'keep'"
             raise InputError("absent", "is 'unbiased' but no sampler is known", fix)
-        if seen.all() and (inclusion is None or (inclusion == 1).all()):
+        all_seen = not math.isnan(np.vdot(means, means))
+        if all_seen and (inclusion is None or (inclusion == 1).all()):
             self.last, self.unseen = means, np.zeros(len(means))
             return means
+        seen = ~np.isnan(means)
         if self.absent == "keep" or inclusion is None:
             delta = _kept(means, seen, mixture, self.last)
         else:
