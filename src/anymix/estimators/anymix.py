@@ -146,7 +146,7 @@ class _AnyMix(BaseEstimator):
             raise InputError("mixtures", found, fix)
         self.domain_names_ = rows.names
         self._expert = _experts(m)
-        self._scale = _Scale(rows.X)
+        self._scale = _Scale(rows.X, rows.weight)
         every = self._sample(rows)
         chosen_by = _fair_sample(rows, rng)
         sample = every if chosen_by is None else every.take(chosen_by)
@@ -293,6 +293,8 @@ class _AnyMix(BaseEstimator):
         splits = self._parts(rows, groups, place, given, rng)
         if any(len(train) < 2 for train, _ in splits):
             raise InputError("cv", "leaves less than 2 rows to fit in some fold", "give more rows")
+        if any(np.isin(train, test).any() for train, test in splits):
+            raise InputError("cv", "holds out rows that it fits", "give folds that do not")
         held = np.sort(np.concatenate([np.empty(0, dtype=np.intp), *(test for _, test in splits)]))
         if not np.array_equal(held, np.arange(len(rows))):
             raise InputError("cv", "does not hold out every row once", "give folds that do")
@@ -537,7 +539,7 @@ class _AnyMix(BaseEstimator):
 
     def _need_experts(self) -> None:
         if not self._experts:
-            found = "is 'unused'" if self.domain_use == "unused" else "has one mixture only"
+            found = "is 'unused'" if self.domain_use == "unused" else "has one domain only"
             name = "domain_use" if self.domain_use == "unused" else "domains"
             raise InputError(name, found, "fit with two domains or more and domain_use='inferred'")
 
@@ -558,7 +560,7 @@ class _AnyMix(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = "trees" not in np.ravel(np.array(self.estimators, dtype=object))
         return tags
 
 
@@ -720,7 +722,9 @@ class AnyMixClassifier(ClassifierMixin, _AnyMix):
         if self.decision_threshold is not None:
             positive = np.asarray(rows.y) == 1
             p = np.where(positive, said, 1 - said)
-            self.decision_threshold_ = worst_balanced_threshold(p, positive, data.k, data.weight)
+            self.decision_threshold_ = worst_balanced_threshold(
+                p, positive, data.k, data.weight, data.fold
+            )
 
 
 class AnyMixRegressor(RegressorMixin, _AnyMix):
@@ -796,26 +800,30 @@ class AnyMixRegressor(RegressorMixin, _AnyMix):
 class _Scale:
     """Columns of mean 0 and deviation 1; of two values, 0 and 1; sparse ones of entries about 1."""
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, weight: Array | None) -> None:
         self.thin = sparse.issparse(X)
+        largest = abs(X).max(axis=0)
+        largest = np.ravel(largest.todense() if self.thin else largest)
+        self.unit = np.where(largest > 0, largest, 1.0)  # of huge entries, squares overflow
         if self.thin:
-            count = np.bincount(X.indices, X.data != 0, X.shape[1])
-            self.mean = np.zeros(X.shape[1])
-            largest = np.asarray(abs(X).max(axis=0).todense()).ravel()
-            unit = np.where(largest > 0, largest, 1.0)  # squares of huge entries overflow
-            squares = np.bincount(X.indices, (X.data / unit[X.indices]) ** 2, X.shape[1])
-            self.spread = unit * np.sqrt(np.where(count > 0, squares / np.maximum(count, 1), 1.0))
+            share = np.repeat(np.ones(X.shape[0]) if weight is None else weight, np.diff(X.indptr))
+            squares = (X.data / self.unit[X.indices]) ** 2
+            count = np.bincount(X.indices, share * (squares > 0), X.shape[1])
+            total = np.bincount(X.indices, share * squares, X.shape[1])
+            self.spread = np.sqrt(np.divide(total, count, out=np.ones(len(count)), where=count > 0))
             return
+        X = X / self.unit
         low, high = X.min(axis=0), X.max(axis=0)
         two = np.all((low == X) | (high == X), axis=0)
-        spread = np.where(two, high - low, X.std(axis=0))
-        self.mean = np.where(two, low, X.mean(axis=0))
+        mean = np.average(X, axis=0, weights=weight)
+        spread = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weight))
+        self.mean, spread = np.where(two, low, mean), np.where(two, high - low, spread)
         self.spread = np.where(spread > 0, spread, 1.0)
 
     def __call__(self, X: Any) -> Any:
         if self.thin:
-            return sparse.csr_array(X @ sparse.diags_array(1 / self.spread))
-        return X * (1 / self.spread) - self.mean / self.spread
+            return sparse.csr_array(X @ sparse.diags_array(1 / self.unit / self.spread))
+        return (X / self.unit - self.mean) / self.spread
 
 
 def _experts(sizes: Array) -> Index:

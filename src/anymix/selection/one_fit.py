@@ -231,7 +231,7 @@ def decide(data: OutOfFold, mixtures: MixtureSet, price: float) -> Decision:
         names.append("blend")
     r = simplest(data.held_out(plain, mixtures))
     pi, change, candidates = dict[float, Array](), 0.0, [plain[r]]
-    if data.Q.shape[1] > 1 and not mixtures.is_point:
+    if data.Q.shape[1] > 1:
         own = np.arange(len(data.k)), data.expert[data.k]
         if len(data.families) == 2:
             w_domain = _blend_weight(data, data.experts[:, *own], v)
