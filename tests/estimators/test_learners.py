@@ -87,7 +87,7 @@ def test_gamma_is_kept_per_row() -> None:
     data = rows()
     settings = Linear().tune(data, folds(240))[1]
     twice = data.take(np.tile(np.arange(240), 2))
-    w = [np.asarray(Linear().fit(data, s).w) for s in (settings, settings / 2)]  # type: ignore
+    w = [np.asarray(Linear().fit(data, s).w) for s in (settings, settings / 2)]
     np.testing.assert_allclose(Linear().fit(twice, settings).w, w[1], atol=1e-3)
     assert np.abs(w[0] - w[1]).max() > 0
 
@@ -219,7 +219,7 @@ def copies(X: Any, e: int, kind: str) -> Any:
 @pytest.mark.parametrize("thin", [False, True])
 @pytest.mark.parametrize("kind", ["intercept", "slopes"])
 @pytest.mark.parametrize("K", [None, 2, 3])
-def test_linear_experts_are_those_of_copies_of_X(K: int | None, kind: str, thin: bool) -> None:
+def test_linear_experts_are_those_of_copies(K: int | None, kind: str, thin: bool) -> None:
     data = rows(K=K, thin=thin)
     ask = Linear().fit_experts(data, (kind, 1.0))(data.X, data.scaled)
     wide = np.zeros(copies(data.X, 0, kind).shape)
@@ -234,7 +234,7 @@ def test_linear_experts_are_those_of_copies_of_X(K: int | None, kind: str, thin:
 
 
 @pytest.mark.parametrize("K", [None, 2, 3])
-def test_experts_of_trees_and_own_estimators_are_those_of_copies_of_X(K: int | None) -> None:
+def test_experts_of_trees_and_own_estimators_are_those_of_copies(K: int | None) -> None:
     data = rows(K=K)
     settings: Any
     for learner, kind, settings in zip(
@@ -265,8 +265,9 @@ def test_sparse_and_dense_rows_make_the_same_experts() -> None:
     for K in (None, 3):
         dense, thin = rows(K=K), rows(K=K, thin=True)
         own: Any = Ridge(solver="lsqr", tol=1e-10) if K is None else LogisticRegression(tol=1e-8)
-        for learner, settings in ((Linear(), ("slopes", 1.0)), (Own(own, "own"), None)):
-            one, two = (learner.fit_experts(d, settings)(d.X, d.scaled) for d in (dense, thin))  # type: ignore
+        pairs: Any = ((Linear(), ("slopes", 1.0)), (Own(own, "own"), None))
+        for learner, settings in pairs:
+            one, two = (learner.fit_experts(d, settings)(d.X, d.scaled) for d in (dense, thin))
             for e in range(3):
                 np.testing.assert_allclose(one(e), two(e), atol=2e-3)
 

@@ -46,6 +46,7 @@ def test_every_expert_is_asked_for() -> None:
         combine(np.full((2, 2), 0.5), [np.zeros(2)], np.ones(2))
 
 
+@settings(max_examples=100)
 @given(st.integers(0, 10**6), st.booleans())
 def test_it_is_the_bayes_predictor_of_every_mixture(seed: int, squared: bool) -> None:
     """A world of few x and y: P_k(x, y) are tables, and so are Q and h_k."""
@@ -92,6 +93,7 @@ def test_pi_is_the_average_of_its_definition() -> None:
     assert change == pytest.approx(max(last))
 
 
+@settings(max_examples=25)
 @given(st.integers(0, 10**6))
 def test_pi_is_about_a_fixed_point(seed: int) -> None:
     """P(π) = π up to what 50 steps leave, for losses that fall as the share grows."""
@@ -162,7 +164,7 @@ def unlabelled(seed: int) -> tuple[Array, Array, Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(st.integers(0, 10**6))
 def test_it_is_as_likely_as_the_mixture_of_cvxpy(kind: str, seed: int) -> None:
     Q, m, rng = unlabelled(seed)
@@ -179,7 +181,7 @@ def test_it_is_as_likely_as_the_mixture_of_cvxpy(kind: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.integers(0, 10**6), st.integers(1, 6))
 def test_the_gap_bounds_what_is_missing_whenever_it_stops(kind: str, seed: int, steps: int) -> None:
     Q, m, rng = unlabelled(seed)

@@ -76,7 +76,7 @@ def mixed(data: OutOfFold, w: float, lam: Array) -> Array:
 # -- the steps -----------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(some_rows)
 def test_the_blend_has_the_best_weight(data: OutOfFold) -> None:
     decision = decide(data, ax.Simplex(len(data.expert)), 0.05)
@@ -102,7 +102,7 @@ def test_a_family_that_brings_nothing_has_no_weight() -> None:
     assert decide(replace(sure, plain=sure.plain[::-1]), ax.Simplex(3), 0.05).w == 1
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(some_rows)
 def test_the_reference_is_the_simplest_within_one_error(data: OutOfFold) -> None:
     decision = decide(data, ax.Simplex(len(data.expert)), 0.05)
@@ -283,7 +283,7 @@ def test_the_labels_of_a_fold_do_not_move_what_is_applied_to_it(seed: int) -> No
 def test_what_is_reported_is_worse_than_what_was_chosen_on_the_same_rows() -> None:
     """Blends and dials chosen with the rows themselves flatter: on average over tables."""
     optimism = []
-    for seed in range(20):
+    for seed in range(10):
         data = drawn(seed, n=40)
         decision = decide(data, ax.Simplex(3), 0.05)
         inside = decision.predictions(data)["blend with domain"]

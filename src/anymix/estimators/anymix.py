@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
@@ -45,7 +45,15 @@ from anymix.problem.losses import SquaredError
 from anymix.problem.membership import OneDomain
 from anymix.problem.rows import Rows
 from anymix.selection.dial import MixtureEstimate, combine, estimate_mixture
-from anymix.selection.one_fit import OutOfFold, adapting_pays, cross_fitted, decide, name_of
+from anymix.selection.one_fit import (
+    OutOfFold,
+    adapting_pays,
+    blended,
+    cross_fitted,
+    decide,
+    name_of,
+    with_domain,
+)
 from anymix.selection.recommendation import Recommendation, recommendation_of
 from anymix.selection.rule import check_price
 from anymix.selection.thresholds import worst_balanced_threshold
@@ -135,9 +143,9 @@ class _AnyMix(BaseEstimator):
             groups = np.asarray(groups)
             if groups.shape != (n,):
                 raise InputError("groups", f"has shape {groups.shape}", f"give ({n},), one a row")
-        learners = self._learners(rows)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
+        learners = self._learners(rows, seed)
         m = rows.sizes()
         mixtures = target_mixtures(self.mixtures, None, m, rows.names)
         if mixtures.n_domains != len(m):
@@ -148,73 +156,90 @@ class _AnyMix(BaseEstimator):
         self._expert = _experts(m)
         self._scale = _Scale(rows.X, rows.weight)
         every = self._sample(rows)
-        chosen_by = _fair_sample(rows, rng)
-        sample = every if chosen_by is None else every.take(chosen_by)
-        few = rows if chosen_by is None else rows.take(chosen_by)
-        place = place if chosen_by is None else place[chosen_by]
+        sample, few = every, rows
+        if (chosen_by := _fair_sample(rows, rng)) is not None:
+            sample, few = every.take(chosen_by), rows.take(chosen_by)
+            place = place[chosen_by]
         splits = self._splits(few, None if groups is None else groups[place], place, n, rng)
-        seconds: dict[str, float] = {}
+        if any(isinstance(learner, Linear) for learner in learners):
+            for number, (train, _) in enumerate(splits, start=1):
+                few.check_classes(train, f"the training part of fold {number}")
 
-        said, experts, settings, expert_settings = [], [], [], []
-        E = sample.n_experts
-        for learner in learners:
-            with _clock(seconds, learner.name):
-                values, found = learner.tune(sample, splits)
-            said.append(values)
-            settings.append(found)
-            if E > 1:
-                with _clock(seconds, f"{learner.name} with domain"):
-                    values, found = learner.tune_experts(sample, splits, found)
-                experts.append(values)
-                expert_settings.append(found)
-        Q = np.ones((len(few), 1))
-        if E > 1:
-            with _clock(seconds, "domain classifier"):
-                Q = DomainClassifier().tune(sample, splits)
-        fold = np.zeros(len(few), dtype=np.intp)
-        for number, (_, test) in enumerate(splits):
-            fold[test] = number
-        data = OutOfFold(
-            [learner.name for learner in learners],
-            np.array(said),
-            np.array(experts) if experts else np.zeros((len(learners), len(few), 0)),
-            Q,
-            self._expert,
-            np.asarray(few.domains.key(), dtype=np.intp),
-            np.ones(len(few)) if few.weight is None else few.weight,
-            _constant(few),
-            None if few.classes is not None else few.y,
-            fold,
-            m / m.sum(),
+        seconds: dict[str, float] = {}
+        data, settings, expert_settings = self._held_out(
+            learners, sample, few, splits, m / m.sum(), seconds
         )
         with _clock(seconds, "choice"):
             decision = decide(data, mixtures, price)
             predicted = cross_fitted(data, mixtures, price)
         self._learnt = data, decision, mixtures, price, seed
-        kind = "blend" if len(learners) == 2 else learners[0].name
         chosen = decision.chosen
         if self.domain_use == "unused":
             chosen, predicted["recommended"] = decision.reference, predicted["reference"]
         elif self.domain_use == "known" and decision.pi:
-            chosen = f"{kind} with domain"
+            chosen = with_domain(data)
             predicted["recommended"] = predicted[chosen]
         self.t_ = decision.t if self.domain_use != "unused" else 0.0
         self.mixture_ = decision.mixture(self.t_)
         self._mixture = self.mixture_ if self.t_ else None
         with _clock(seconds, "refit"):
-            pairs = list(zip(learners, settings, strict=True))
-            self._plain = [learner.fit(every, found) for learner, found in pairs]
+            self._plain = [
+                learner.fit(every, found) for learner, found in zip(learners, settings, strict=True)
+            ]
         with _clock(seconds, "refit with domain"):
             self._experts, self._classifier = [], DomainClassifier()
             if decision.pi and self.domain_use != "unused":
-                pairs = list(zip(learners, expert_settings, strict=True))
+                pairs = zip(learners, expert_settings, strict=True)
                 self._experts = [learner.fit_experts(every, found) for learner, found in pairs]
-                self._classifier = DomainClassifier().fit(every)
+                self._classifier.fit(every)
         self.recommendation_ = recommendation_of(
             data, decision, predicted, chosen, rows.names, seconds
         )
         self._choose_threshold(data, predicted["recommended"], few)
         return self
+
+    def _held_out(
+        self,
+        learners: list[Learner],
+        sample: Sample,
+        rows: Rows,
+        splits: list[tuple[Index, Index]],
+        shares: Array,
+        seconds: dict[str, float],
+    ) -> tuple[OutOfFold, list[Any], list[Any]]:
+        """Held-out predictions of all models, and the settings without and with the domain."""
+        n, E = len(rows), sample.n_experts
+        said, settings, expert_settings = np.zeros((len(learners), n)), [], []
+        experts = np.zeros((len(learners), n, E if E > 1 else 0))
+        for j, learner in enumerate(learners):
+            with _clock(seconds, learner.name):
+                said[j], found = learner.tune(sample, splits)
+            settings.append(found)
+            if E > 1:
+                with _clock(seconds, f"{learner.name} with domain"):
+                    experts[j], found = learner.tune_experts(sample, splits, found)
+                expert_settings.append(found)
+        Q = np.ones((n, 1))
+        if E > 1:
+            with _clock(seconds, "domain classifier"):
+                Q = DomainClassifier().tune(sample, splits)
+        fold = np.zeros(n, dtype=np.intp)
+        for number, (_, test) in enumerate(splits):
+            fold[test] = number
+        data = OutOfFold(
+            families=[learner.name for learner in learners],
+            plain=said,
+            experts=experts,
+            Q=Q,
+            expert=self._expert,
+            k=np.asarray(rows.domains.key(), dtype=np.intp),
+            weight=np.ones(n) if rows.weight is None else rows.weight,
+            constant=_constant(rows),
+            y=None if rows.classes is not None else rows.y,
+            fold=fold,
+            shares=shares,
+        )
+        return data, settings, expert_settings
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
         raise NotImplementedError
@@ -241,7 +266,7 @@ class _AnyMix(BaseEstimator):
         rows.check_classes(slice(None), "the data")
         return rows, place
 
-    def _learners(self, rows: Rows) -> list[Learner]:
+    def _learners(self, rows: Rows, seed: int) -> list[Learner]:
         """One or two kinds of models."""
         given, thin = self.estimators, sparse.issparse(rows.X)
         if given is None:
@@ -261,12 +286,15 @@ class _AnyMix(BaseEstimator):
                 if one == "trees" and thin:
                     more = "give 'linear', or X as a dense array"
                     raise InputError("estimators", "has 'trees', and X is sparse", more)
-                seed = int(check_random_state(self.random_state).randint(2**31 - 1))
                 classify = rows.classes is not None
                 found.append(Linear() if one == "linear" else Trees(classify, seed, self.n_jobs))
                 continue
-            if not hasattr(one, "fit") or is_classifier(one) != (rows.classes is not None):
-                kind = "regressor" if rows.classes is None else "classifier"
+            kind, known = (
+                ("regressor", is_regressor)
+                if rows.classes is None
+                else ("classifier", is_classifier)
+            )
+            if isinstance(one, type) or not hasattr(one, "fit") or not known(one):
                 raise InputError("estimators", f"has {one!r}, which is no {kind}", fix)
             if rows.classes is not None and not hasattr(one, "predict_proba"):
                 more = "wrap it in CalibratedClassifierCV, or give another"
@@ -346,19 +374,19 @@ class _AnyMix(BaseEstimator):
         """
         X, scaled = self._features(X)
         data, decision, *_ = self._learnt
-        found = dict(zip(data.families, (plain(X, scaled) for plain in self._plain), strict=True))
-        values = list(found.values())
+        values = [plain(X, scaled) for plain in self._plain]
+        found = dict(zip(data.families, values, strict=True))
         if len(values) == 2:
-            found["blend"] = (1 - decision.w) * values[0] + decision.w * values[1]
+            found["blend"] = blended(decision.w, values)
         if not self._experts:
             return found
         Q, asked = self._classifier(scaled), [each(X, scaled) for each in self._experts]
         single = [[ask(e) for e in range(Q.shape[1])] for ask in asked]
-        H = [self._blended(list(pair)) for pair in zip(*single, strict=True)]
+        H = [blended(decision.w_domain, pair) for pair in zip(*single, strict=True)]
         for t in decision.pi:
             found[name_of(t)] = combine(Q, H, data.by_expert(decision.mixture(t)))
         if domains is not None:
-            e = self._expert[self._codes(domains, len(scaled), strict=True)]
+            e = self._expert[self._codes(domains, X.shape[0], strict=True)]
             i = np.arange(len(e))
             named = dict(zip(data.families, single, strict=True))
             if len(single) == 2:
@@ -492,7 +520,7 @@ class _AnyMix(BaseEstimator):
         data, decision, *_ = self._learnt
         if mixture is None:
             if decision.reference == "blend":
-                return self._blend(decision.w, [plain(X, scaled) for plain in self._plain])
+                return blended(decision.w, [plain(X, scaled) for plain in self._plain])
             return self._plain[list(data.families).index(decision.reference)](X, scaled)
         ask, ratio = self._asker(X, scaled), data.by_expert(mixture)
         return combine(self._classifier(scaled), (ask(e) for e in range(len(ratio))), ratio)
@@ -502,15 +530,7 @@ class _AnyMix(BaseEstimator):
         w = self._learnt[1].w_domain
         used = [each for each, share in zip(self._experts, (1 - w, w), strict=False) if share > 0]
         asked = [each(X, scaled) for each in used]
-        return lambda e: self._blend(w, [ask(e) for ask in asked])
-
-    def _blended(self, pair: list[Array]) -> Array:
-        return self._blend(self._learnt[1].w_domain, pair)
-
-    def _blend(self, w: float, values: list[Array]) -> Array:
-        if len(values) == 1:
-            return values[0]
-        return np.asarray((1 - w) * values[0] + w * values[1])
+        return lambda e: blended(w, [ask(e) for ask in asked])
 
     def _features(self, X: Any) -> tuple[Any, Any]:
         check_is_fitted(self, "recommendation_")
