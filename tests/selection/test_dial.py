@@ -182,6 +182,19 @@ def test_it_is_as_likely_as_the_mixture_of_cvxpy(kind: str, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=10)
+@given(st.integers(0, 10**6))
+def test_the_gap_is_that_of_its_gradient(kind: str, seed: int) -> None:
+    Q, m, rng = unlabelled(seed)
+    target, _ = sets(len(m), rng)[kind]
+    found = estimate_mixture(Q, m, target, tol=0.05)
+    lam, n = found.mixture, len(Q)
+    inverse = np.where(lam > 1e-9, 1 / np.maximum(lam, 1e-9), 0)
+    g = sum(row / m / (row / m @ lam) for row in Q) / n + 10 * m * inverse / n
+    assert found.gap == pytest.approx(max(0.0, g @ (target.maximize(g) - lam)), abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=10)
 @given(st.integers(0, 10**6), st.integers(1, 6))
 def test_the_gap_bounds_what_is_missing_whenever_it_stops(kind: str, seed: int, steps: int) -> None:
     Q, m, rng = unlabelled(seed)

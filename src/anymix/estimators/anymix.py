@@ -23,7 +23,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import check_cv
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from anymix.errors import InputError, finite_vector
@@ -580,7 +580,10 @@ class _AnyMix(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = "trees" not in np.ravel(np.array(self.estimators, dtype=object))
+        given = self.estimators if isinstance(self.estimators, list | tuple) else [self.estimators]
+        tags.input_tags.sparse = "trees" not in given and all(
+            get_tags(one).input_tags.sparse for one in given if hasattr(one, "fit")
+        )
         return tags
 
 
