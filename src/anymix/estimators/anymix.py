@@ -582,7 +582,7 @@ class _AnyMix(BaseEstimator):
         tags = super().__sklearn_tags__()
         given = self.estimators if isinstance(self.estimators, list | tuple) else [self.estimators]
         tags.input_tags.sparse = "trees" not in given and all(
-            get_tags(one).input_tags.sparse for one in given if hasattr(one, "fit")
+            get_tags(one).input_tags.sparse for one in given if isinstance(one, BaseEstimator)
         )
         return tags
 
