@@ -39,6 +39,7 @@ from anymix.estimators.learners import (
     Trees,
 )
 from anymix.estimators.reading import read_classes, read_numbers
+from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.dealing import deal_groups, sorted_rows
 from anymix.problem.losses import SquaredError
@@ -139,19 +140,12 @@ class _AnyMix(BaseEstimator):
         rows = self._read(X, y, domains, sample_weight)
         n = len(rows)
         rows, place = self._counted(rows)
-        if groups is not None:
-            groups = np.asarray(groups)
-            if groups.shape != (n,):
-                raise InputError("groups", f"has shape {groups.shape}", f"give ({n},), one a row")
+        groups = None if groups is None else _one_each(groups, n)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         learners = self._learners(rows, seed)
         m = rows.sizes()
-        mixtures = target_mixtures(self.mixtures, None, m, rows.names)
-        if mixtures.n_domains != len(m):
-            found = f"is for {mixtures.n_domains} domains, and here are {len(m)}"
-            fix = "give a set for these, or a function of their sizes"
-            raise InputError("mixtures", found, fix)
+        mixtures = self._target(m, rows.names)
         self.domain_names_ = rows.names
         self._expert = _experts(m)
         self._scale = _Scale(rows.X, rows.weight)
@@ -161,10 +155,6 @@ class _AnyMix(BaseEstimator):
             sample, few = every.take(chosen_by), rows.take(chosen_by)
             place = place[chosen_by]
         splits = self._splits(few, None if groups is None else groups[place], place, n, rng)
-        if any(isinstance(learner, Linear) for learner in learners):
-            for number, (train, _) in enumerate(splits, start=1):
-                few.check_classes(train, f"the training part of fold {number}")
-
         seconds: dict[str, float] = {}
         data, settings, expert_settings = self._held_out(
             learners, sample, few, splits, m / m.sum(), seconds
@@ -182,21 +172,40 @@ class _AnyMix(BaseEstimator):
         self.t_ = decision.t if self.domain_use != "unused" else 0.0
         self.mixture_ = decision.mixture(self.t_)
         self._mixture = self.mixture_ if self.t_ else None
+        self._refit(learners, every, settings, expert_settings, seconds)
+        self.recommendation_ = recommendation_of(
+            data, decision, predicted, chosen, rows.names, seconds
+        )
+        self._choose_threshold(data, predicted["recommended"], few)
+        return self
+
+    def _target(self, sizes: Array, names: NDArray[Any]) -> MixtureSet:
+        mixtures = target_mixtures(self.mixtures, None, sizes, names)
+        if mixtures.n_domains != len(sizes):
+            found = f"is for {mixtures.n_domains} domains, and here are {len(sizes)}"
+            fix = "give a set for these, or a function of their sizes"
+            raise InputError("mixtures", found, fix)
+        return mixtures
+
+    def _refit(
+        self,
+        learners: list[Learner],
+        every: Sample,
+        settings: list[Any],
+        expert_settings: list[Any],
+        seconds: dict[str, float],
+    ) -> None:
+        """All models on all rows; those with the domain where it may be used."""
         with _clock(seconds, "refit"):
             self._plain = [
                 learner.fit(every, found) for learner, found in zip(learners, settings, strict=True)
             ]
         with _clock(seconds, "refit with domain"):
             self._experts, self._classifier = [], DomainClassifier()
-            if decision.pi and self.domain_use != "unused":
+            if expert_settings and self.domain_use != "unused":
                 pairs = zip(learners, expert_settings, strict=True)
                 self._experts = [learner.fit_experts(every, found) for learner, found in pairs]
                 self._classifier.fit(every)
-        self.recommendation_ = recommendation_of(
-            data, decision, predicted, chosen, rows.names, seconds
-        )
-        self._choose_threshold(data, predicted["recommended"], few)
-        return self
 
     def _held_out(
         self,
@@ -208,6 +217,9 @@ class _AnyMix(BaseEstimator):
         seconds: dict[str, float],
     ) -> tuple[OutOfFold, list[Any], list[Any]]:
         """Held-out predictions of all models, and the settings without and with the domain."""
+        if any(isinstance(learner, Linear) for learner in learners):
+            for number, (train, _) in enumerate(splits, start=1):
+                rows.check_classes(train, f"the training part of fold {number}")
         n, E = len(rows), sample.n_experts
         said, settings, expert_settings = np.zeros((len(learners), n)), [], []
         experts = np.zeros((len(learners), n, E if E > 1 else 0))
@@ -847,6 +859,14 @@ class _Scale:
         if self.thin:
             return sparse.csr_array(X @ sparse.diags_array(1 / self.unit / self.spread))
         return (X / self.unit - self.mean) / self.spread
+
+
+def _one_each(groups: Any, n: int) -> NDArray[Any]:
+    """The group of each of n rows."""
+    found = np.asarray(groups)
+    if found.shape != (n,):
+        raise InputError("groups", f"has shape {found.shape}", f"give ({n},), one a row")
+    return found
 
 
 def _experts(sizes: Array) -> Index:
