@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from anymix.selection.held_out import Errors
-from anymix.selection.one_fit import Decision, OutOfFold
+from anymix.selection.one_fit import Decision, OutOfFold, with_domain
 
 Array = NDArray[np.float64]
 
@@ -171,11 +171,10 @@ def recommendation_of(
     losses = np.array([data.losses(values) for values in predicted.values()])
     apart, error = losses - losses[0], Errors(average)
     D, difference = (np.asarray((average @ each.T).T) for each in (losses, apart))
-    kind = "blend" if len(data.families) == 2 else data.families[0]
     return Recommendation(
         decision.reference,
         chosen,
-        f"{kind} with domain" if decision.pi else None,
+        with_domain(data) if decision.pi else None,
         tuple(predicted),
         domain_names,
         np.bincount(data.k, minlength=len(m)),
