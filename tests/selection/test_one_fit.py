@@ -295,6 +295,14 @@ def test_what_is_reported_is_worse_than_what_was_chosen_on_the_same_rows() -> No
 # -- unlabelled rows -----------------------------------------------------------------------------
 
 
+def probabilities(k: NDArray[np.intp], right: float, rng: np.random.Generator) -> Array:
+    """Q of a domain classifier that is right about its rows: one sign of x, with this chance."""
+    sign = np.where(rng.random(len(k)) < right, k, 1 - k)
+    likelihood = np.where(np.eye(2)[sign] == 1, right, 1 - right)
+    Q = np.array([0.75, 0.25]) * likelihood
+    return np.asarray(Q / Q.sum(axis=1, keepdims=True))
+
+
 def told(quality: float, sharp: bool, n: int = 400) -> tuple[OutOfFold, Decision]:
     """Two domains; experts that err `quality` times as much in their own, and much elsewhere."""
     rng = np.random.default_rng(0)
@@ -303,7 +311,7 @@ def told(quality: float, sharp: bool, n: int = 400) -> tuple[OutOfFold, Decision
     own = quality * rng.normal(size=(n, 1))
     far = 3.0 * rng.choice([-1, 1], size=(n, 1))
     experts = y[:, None] + np.where(np.eye(2)[k] == 1, own, far)
-    Q = np.where(np.eye(2)[k] == 1, 0.98, 0.02) if sharp else np.tile([0.75, 0.25], (n, 1))
+    Q = probabilities(k, 0.98 if sharp else 0.5, rng)
     data = OutOfFold(
         ["one"],
         (y + rng.normal(size=n))[None],
@@ -350,10 +358,11 @@ def test_the_price_limits_adapting() -> None:
 
 
 def test_a_place_has_as_many_rows_as_were_given() -> None:
-    """Of few rows the mixture is not known, so far experts still count."""
+    """Of one row the mixture is not known, so far experts still count."""
     data, decision = told(0.8, True)
-    Q = 0.3 * data.Q + 0.7 * data.shares  # each row tells little
+    Q = probabilities(data.k, 0.95, np.random.default_rng(1))
     vague = replace(data, Q=Q)
+    decision = decide(vague, ax.Simplex(2), 0.05)
     few, many = (
         adapting_pays(vague, decision, ax.Simplex(2), 0.05, n, np.random.default_rng(0))
         for n in (1, 300)
