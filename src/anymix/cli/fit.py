@@ -27,7 +27,7 @@ from anymix.cli.options import (
     cells,
     in_options,
 )
-from anymix.cli.output import as_training, print_result, steps, write_report
+from anymix.cli.output import as_training, print_advice, print_result, steps, write_report
 from anymix.cli.streams import is_printed, to_stdout
 from anymix.errors import InputError, finite_number
 from anymix.loading import keep_what_is_loaded
@@ -69,6 +69,7 @@ class UseDomain(StrEnum):
 class Model(StrEnum):
     """What can be fitted."""
 
+    AUTO = "auto"
     LINEAR = "linear"
     BOOSTED = "boosted"
 
@@ -100,7 +101,12 @@ Gamma = Annotated[
     ),
 ]
 ModelKind = Annotated[
-    Model, typer.Option("--model", help="Linear, or boosted trees, which take longer.")
+    Model,
+    typer.Option(
+        "--model",
+        help="auto recommends one of linear models, boosted trees and blends, for domains known "
+        "and unknown; linear comes with a proof; boosted trees take longer.",
+    ),
 ]
 Robustness = Annotated[
     str,
@@ -240,6 +246,12 @@ def _show(
 ) -> None:
     """Write the model and the page, and print what was found."""
     notes = [f"Judged on {found.judged_on}.", *map(_advised, found.notes)]
+    side_by_side = found.side_by_side
+    if side_by_side is not None:
+        choice = found.recommendation
+        files = _written(found, out, report, title, notes)
+        print_advice(side_by_side, choice, files, notes, shown, as_json)
+        return
     print_result(
         found.comparison,
         files=_written(found, out, report, title, notes),
@@ -369,7 +381,11 @@ def _written(
     if out is not None:
         write_output(out, lambda path: save_model(found.model, path))
         files["model"] = str(out)
-    if report is not None:
+    side_by_side = found.side_by_side
+    if report is not None and side_by_side is not None:
+        more = {"notes": notes, "recommendation": found.recommendation}
+        files["report"] = write_report(report, side_by_side, title, **more)
+    elif report is not None:
         said = {"verdict": _advised(found.verdict), "beside": found.beside}
         more = {"frontier": found.choice.frontier, **said}
         files["report"] = write_report(report, found.audits, title, found.solution, notes, **more)
