@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,17 +152,13 @@ class AutoLearner:
 
         kind = AnyMixRegressor if rows.classes is None else AnyMixClassifier
         estimator: Any = kind(mixtures=self.mixtures, n_jobs=self.n_jobs)
-        # Fitted with codes, which keep the domains in the order that Λ has them in.
-        estimator.fit(
+        return estimator.fit(
             _taken(rows.X, part),
             rows.y[part],
-            domains=rows.domains.key()[part],
+            domains=_names(rows, part),
             sample_weight=None if rows.weight is None else rows.weight[part],
             groups=None if self.groups is None else self.groups[part],
         )
-        estimator.domain_names_ = rows.names
-        estimator.recommendation_ = replace(estimator.recommendation_, domain_names=rows.names)
-        return estimator
 
 
 def _names(rows: Rows, part: Part) -> NDArray[Any]:
