@@ -89,13 +89,18 @@ class SideBySide:
 
     def advice(self) -> str:
         """What to read first: which model, for whom it is better or worse, and how sure that is."""
-        said = [self._unknown()]
-        if KNOWN in self.audits:
-            said.append(
-                "If it is known and may be used: the model with the domain is "
-                f"{self._changes(KNOWN, instead=False)}."
-            )
-        return " ".join(said)
+        if KNOWN not in self.audits:
+            return self._unknown()
+        changes = self._changes(KNOWN, instead=False)
+        said = f"If it is known and may be used: the model with the domain is {changes}."
+        return f"{self._unknown()} {said}"
+
+    def known(self) -> str:
+        """What the ordinary model would gain by the domain as a feature."""
+        return (
+            "If the domain of new rows is known and may be used: with it the ordinary model is "
+            f"{self._changes(KNOWN, instead=True)}."
+        )
 
     def _unknown(self) -> str:
         start = "If the domain of new rows is not known: "

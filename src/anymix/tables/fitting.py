@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.auditing import Audit, Comparison, audit, compare
-from anymix.auditing.side_by_side import ORDINARY, RECOMMENDED, SideBySide
+from anymix.auditing.side_by_side import KNOWN, ORDINARY, RECOMMENDED, SideBySide
 from anymix.auditing.verdicts import verdict
 from anymix.errors import InputError
 from anymix.estimators.domain_features import Kind
@@ -21,7 +21,7 @@ from anymix.problem.rows import Part, Rows
 from anymix.selection.recommendation import Recommendation
 from anymix.solvers.certificates import Certificate
 from anymix.tables.columns import Features
-from anymix.tables.learners import WITHOUT, Learned, Learner, LinearLearner
+from anymix.tables.learners import WITH, WITHOUT, Learned, Learner, LinearLearner
 from anymix.tables.memory import give_back
 from anymix.tables.models import TableModel
 from anymix.tables.preparing import Table, weighted_rows
@@ -53,7 +53,7 @@ class TableFit:
         Of model "auto": "ordinary", "recommended" and "domain known".
     beside : dict
         {"a constant guess": Audit}, of the mean, or the shares of the classes, of the rows fitted;
-        and, where the domain is a feature, {"the ordinary model without the domain": Audit}.
+        and {"the ordinary model with the domain": Audit}, or without it where it is a feature.
     judged_on : str
         Which rows those are.
     notes : list of str
@@ -96,13 +96,13 @@ class TableFit:
         return self.model.fit.solution if isinstance(self.model.fit, LinearFit) else None
 
     @property
-    def certificate(self) -> Certificate | None:
+    def certificate(self) -> Certificate:
         """The proof that no model of this kind has a smaller objective on all rows.
 
         Of trees: how far the model is from the best draw among those fitted, on rows held out. None
         of "auto".
         """
-        found: Certificate | None = self.choice.certificate
+        found: Certificate = self.choice.certificate  # Any: "auto" has none
         return found
 
     @property
@@ -131,7 +131,11 @@ class TableFit:
         if side_by_side is not None:
             return side_by_side.advice()
         kept, floor = self.choice.is_ordinary, self.beside[CONSTANT]
-        return verdict(self.comparison, kept, floor, self.robustness if self.asked else None)
+        said = verdict(self.comparison, kept, floor, self.robustness if self.asked else None)
+        if WITH not in self.beside:
+            return said
+        audits = {ORDINARY: self.audits[ORDINARY], KNOWN: self.beside[WITH]}
+        return f"{said} {SideBySide(audits, floor).known()}"
 
 
 def fit_table(
@@ -256,7 +260,7 @@ def fit_table(
     else:
         best, chosen = audits.pop("best robust"), audits.pop("chosen")
         audits["robust"] = best if learned.choice.is_ordinary else chosen
-    beside = {name: audits.pop(name) for name in (CONSTANT, WITHOUT) if name in audits}
+    beside = {name: audits.pop(name) for name in (CONSTANT, WITH, WITHOUT) if name in audits}
     place = table.target, table.domains, tuple(table.merged), learned.choice.robustness
     saved = TableModel(features, learned.fit, learned.gamma, *place)
     notes = table.notes + table.closing_notes + ([learned.warning] if learned.warning else [])
