@@ -253,13 +253,7 @@ def fit_table(
     audits = _audits(table, said, target_set)
     progress(Step("the model of all rows", 0.9))
     features, learned = _of_all_rows(table, last, learner, _speaks_against(audits))
-    if model == "auto":
-        reference = audits.pop(REFERENCE)
-        if learned.choice.is_ordinary:
-            audits[RECOMMENDED] = reference
-    else:
-        best, chosen = audits.pop("best robust"), audits.pop("chosen")
-        audits["robust"] = best if learned.choice.is_ordinary else chosen
+    _keep_shown(audits, learned.choice.is_ordinary)
     beside = {name: audits.pop(name) for name in (CONSTANT, WITH, WITHOUT) if name in audits}
     place = table.target, table.domains, tuple(table.merged), learned.choice.robustness
     saved = TableModel(features, learned.fit, learned.gamma, *place)
@@ -275,6 +269,17 @@ def _prepared(frame: Any, *arguments: Any) -> Table:
     from anymix.tables.on_disk import OnDiskTable  # loads the solver for rows on a disk
 
     return OnDiskTable(frame, *arguments)
+
+
+def _keep_shown(audits: dict[str, Audit], is_ordinary: bool) -> None:
+    """Leave those of the models to show, by the names they are shown by."""
+    if RECOMMENDED in audits:
+        reference = audits.pop(REFERENCE)
+        if is_ordinary:
+            audits[RECOMMENDED] = reference
+        return
+    best, chosen = audits.pop("best robust"), audits.pop("chosen")
+    audits["robust"] = best if is_ordinary else chosen
 
 
 def _speaks_against(audits: Mapping[str, Audit]) -> bool:
