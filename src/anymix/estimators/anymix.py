@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -174,7 +175,7 @@ class _AnyMix(BaseEstimator):
         self._mixture = self.mixture_ if self.t_ else None
         self._refit(learners, every, settings, expert_settings, seconds)
         self.recommendation_ = recommendation_of(
-            data, decision, predicted, chosen, rows.names, seconds
+            data, decision, predicted, chosen, rows.names, seconds, price
         )
         self._choose_threshold(data, predicted["recommended"], few)
         return self
@@ -489,6 +490,21 @@ class _AnyMix(BaseEstimator):
         if guard and not adapting_pays(data, decision, mixtures, price, n, rng):
             return model
         model._mixture = model.mixture_ = found
+        return model
+
+    def kept(self) -> Self:
+        """The same model, but with the reference for rows whose domain is not known.
+
+        Returns
+        -------
+        AnyMixClassifier or AnyMixRegressor
+            A fitted model, whose `t_` is 0.
+        """
+        model = copy.copy(self)
+        model.t_, model._mixture = 0.0, None
+        model.mixture_ = self._learnt[1].mixture(0)
+        found = self.recommendation_
+        model.recommendation_ = replace(found, chosen=found.reference)
         return model
 
     def _values(self, X: Any, domains: Any, mixture: ArrayLike | None) -> Array:

@@ -18,7 +18,7 @@ from anymix.problem.dealing import deal_groups
 from anymix.problem.rows import ALL, Part, Rows, take
 from anymix.solvers.certificates import Certificate
 from anymix.solvers.frontier import Frontier
-from anymix.tables.learners import Learned
+from anymix.tables.learners import WITH, WITHOUT, Learned
 
 if TYPE_CHECKING:
     from anymix.estimators import AgnosticEnsemble
@@ -182,7 +182,17 @@ class BoostedLearner:
         ordinary, robust = (chosen, other) if ensemble.best_index_ == 0 else (other, chosen)
         if self.robustness == 0:
             chosen = ordinary
-        return {"ordinary": ordinary, "chosen": chosen, "best robust": robust}
+        found = {"ordinary": ordinary, "chosen": chosen, "best robust": robust}
+        return found | self._other(rows, part, held_out)
+
+    def _other(self, rows: Rows, part: Part, held_out: Part) -> dict[str, Array]:
+        """What the ordinary model says that uses the domain, or does not if the others do."""
+        name, kind = (WITH, "intercept") if self.use_domain is None else (WITHOUT, None)
+        X = widened(rows, kind).X
+        fitted = dense(take(X, part))
+        with _threads(len(fitted)):
+            trees = _trees(rows).fit(fitted, rows.y[part])
+        return {name: _said(trees, dense(take(X, held_out)), rows)}
 
     def _beside(self, ensemble: AgnosticEnsemble, rows: Rows, X: Array, part: Part) -> Any:
         """The other of the two models to show: ordinary trees, or the best robust ones, if any."""

@@ -31,10 +31,12 @@ from anymix.tables.splits import check_splits
 
 Array = NDArray[np.float64]
 
-__all__ = ["WITHOUT", "Learned", "Learner", "LinearLearner"]
+__all__ = ["WITH", "WITHOUT", "Learned", "Learner", "LinearLearner"]
 
 FOLDS = 5  # of the choice
+WITH = "the ordinary model with the domain"
 WITHOUT = "the ordinary model without the domain"
+MOST_SLOPES = 160  # domains times features up to which slopes are tried beside intercepts
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +71,14 @@ class Searched:
         The candidates and their losses.
     numbers : ndarray of shape (n,)
         The places in the table of the rows that were held out.
-    gamma_without : float or None
-        γ₀ of the ordinary model without the domain, where the domain is a feature.
+    beside : (kind, float)
+        How another ordinary model uses the domain, and its γ₀: not at all where the domain is a
+        feature, else by intercepts or slopes, whichever is better.
     """
 
     found: Found
     numbers: NDArray[np.intp]
-    gamma_without: float | None = None
+    beside: tuple[Kind, float]
 
     def without(self, part: Part, n: int) -> Found:
         """The same, but a part of the table's n rows is not looked at."""
@@ -144,13 +147,23 @@ class LinearLearner:
         check_splits(few, splits)
         wide = widened(few, self.use_domain)
         found = search(replace(wide, X=dense_if_small(wide.X)), splits, self._plan)
-        return Searched(found, numbers, self._gamma_without(few, splits))
+        return Searched(found, numbers, self._beside(few, splits))
 
-    def _gamma_without(self, few: Rows, splits: Sequence[Split]) -> float | None:
-        if self.use_domain is None:
-            return None
-        plan = self._plan
-        return choose_ordinary(few, splits, plan.ordinary_gammas, plan.options).gamma
+    def _beside(self, few: Rows, splits: Sequence[Split]) -> tuple[Kind, float]:
+        """The other way to use the domain, and γ₀ for it."""
+        kinds: list[Kind] = ["intercept", "slopes"]
+        if self.use_domain is not None:
+            kinds = [None]
+        elif self.gamma is not None or few.X.shape[1] * len(few.names) > MOST_SLOPES:
+            kinds = ["intercept"]
+        plan, tried = self._plan, list[tuple[float, Kind, float]]()
+        for kind in kinds:
+            wide = widened(few, kind)
+            found = choose_ordinary(wide, splits, plan.ordinary_gammas, plan.options)
+            fold = zip(splits, found.solutions, strict=False)  # of a γ that is given, none
+            loss = sum(float(wide.row_losses([s.w], part).sum()) for (_, part), s in fold)
+            tried.append((loss, kind, found.gamma))
+        return min(tried, key=lambda each: each[0])[1:]
 
     def part(self, rows: Rows, part: Part, held_out: Part, searched: Searched) -> dict[str, Array]:
         """What the models of a part say of the rows it holds out, which do not choose them."""
@@ -163,12 +176,12 @@ class LinearLearner:
         together = wide.applied(said_by, held_out)
         by_place = dict(zip(sorted(set(places.values())), _apart(together), strict=True))
         said = {name: by_place[place] for name, place in places.items()}
-        if self.use_domain is not None:
-            assert searched.gamma_without is not None
-            plain = replace(self._settings, gamma=searched.gamma_without, robustness=0.0)
-            beside = _said_by([fit_problem(rows.to_fit(part), plain)])
-            said[WITHOUT] = next(_apart(rows.applied(beside, held_out)))
-        return said
+        kind, gamma = searched.beside
+        other = rows.mapped(partial(widened, kind=kind))
+        plain = replace(self._settings, gamma=gamma, robustness=0.0)
+        beside = _said_by([fit_problem(other.to_fit(part), plain)])
+        name = WITH if self.use_domain is None else WITHOUT
+        return said | {name: next(_apart(other.applied(beside, held_out)))}
 
     def whole(self, rows: Rows, searched: Searched, plain: bool) -> Learned:
         """The model of all rows."""
