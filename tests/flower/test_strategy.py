@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import inspect
 from itertools import islice
 from typing import Any
 
@@ -12,8 +11,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord
 import anymix as ax
 from anymix import datasets
 from anymix.errors import InputError
-from anymix.flower import AgnosticStrategy, Limits, LocalGrid, Patience, Privacy, Sum
-from anymix.flower.moved import MOVED
+from anymix.flower import AgnosticStrategy, Limits, LocalGrid, Patience, Sum
 from anymix.flower.sampling import row_weights
 from anymix.solvers.optimizers import Adam
 from anymix.solvers.samplers import FullBatch, PerDomain, Weighted
@@ -257,22 +255,6 @@ def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
 def test_bad_policies_are_named(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
-
-
-@pytest.mark.parametrize("name", MOVED)
-def test_arguments_that_have_moved_say_where(name: str) -> None:
-    with pytest.raises(InputError, match=f"{name} is no argument since 0.2; give ") as info:
-        AgnosticStrategy(**{**STEPS, name: 1})
-    keyword, _, value = info.value.fix.removeprefix("give ").partition("=")
-    assert keyword in inspect.signature(AgnosticStrategy).parameters
-    kind = {"Patience": Patience, "Limits": Limits, "Sum": Sum, "Privacy": Privacy}
-    made, _, rest = value.partition("(")
-    assert rest == "...)" or rest.partition("=")[0] in inspect.signature(kind[made]).parameters
-
-
-def test_an_argument_that_never_was_is_pythons_error() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
-        AgnosticStrategy(**{**STEPS, "colour": "red"})
 
 
 def test_data_and_set_that_do_not_fit() -> None:

@@ -29,7 +29,6 @@ from anymix.errors import InputError, finite_number
 from anymix.flower.aggregation import Aggregation, Sum
 from anymix.flower.local_training import check_evaluate_config, own_settings
 from anymix.flower.members import MissingClientsError
-from anymix.flower.moved import refuse_moved
 from anymix.flower.policy import Limits, Patience, count
 from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.training_run import TrainingRun
@@ -115,7 +114,6 @@ class AgnosticStrategy(Strategy):
     AgnosticStrategy(Simplex(n_domains=3), on_missing='skip', ...)
     """
 
-    @refuse_moved
     def __init__(
         self,
         mixtures: MixtureSet | Callable[[Array], MixtureSet] | None = None,
