@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 from flwr.app import ArrayRecord
@@ -23,7 +24,6 @@ from anymix.flower.members import Members, MissingClientsError
 from anymix.flower.model_arrays import ModelArrays, first_arrays
 from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.roster import Roster
-from anymix.flower.run_settings import RunSettings
 from anymix.flower.sampling import entry_weights
 from anymix.flower.training import TrainingRound
 from anymix.flower.wire import Settings, pack_record
@@ -34,6 +34,9 @@ from anymix.solvers.players import Players
 from anymix.solvers.samplers import FullBatch
 from anymix.solvers.steps import Constant
 from anymix.solvers.untuned import Untuned
+
+if TYPE_CHECKING:
+    from anymix.flower.strategy import AgnosticStrategy
 
 Array = NDArray[np.float64]
 
@@ -47,7 +50,7 @@ class TrainingRun:
 
     Parameters
     ----------
-    strategy : RunSettings
+    strategy : AgnosticStrategy
         The settings.
     grid : flwr.serverapp.Grid
         Where the clients are.
@@ -63,7 +66,7 @@ class TrainingRun:
     """
 
     def __init__(
-        self, strategy: RunSettings, grid: Grid, initial_arrays: ArrayRecord | None
+        self, strategy: AgnosticStrategy, grid: Grid, initial_arrays: ArrayRecord | None
     ) -> None:
         self.strategy, self.grid, patience = strategy, grid, strategy.patience
         self.held = {"hold_out": [float(strategy.hold_out), int(strategy.seed)]}
