@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 
 import anymix as ax
 from anymix.errors import InputError
-from anymix.flower import AgnosticStrategy, LocalGrid, client_app
-from anymix.flower import model_arrays as model_arrays_file
+from anymix.flower import AgnosticStrategy, LocalGrid, client_app, training_run
 from anymix.flower.client_rows import LinearRows
-from anymix.flower.holdings import Holdings
 from anymix.flower.members import Members
-from anymix.flower.model_arrays import ModelArrays
-from anymix.flower.roster import Member, Roster
-from anymix.flower.sampling import entry_weights, row_weights
+from anymix.flower.roster import Holdings, Member, Roster
+from anymix.flower.training_round import entry_weights, row_weights
+from anymix.flower.training_run import ModelArrays
 from anymix.solvers.samplers import FullBatch, PerDomain, Weighted
 
 
@@ -161,7 +159,7 @@ def test_fewer_clients_than_domains_says_what_to_choose() -> None:
 
 
 def test_a_model_too_large_for_a_message_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_arrays_file, "MOST_BYTES", 1000)
+    monkeypatch.setattr(training_run, "MOST_BYTES", 1000)
     record = ArrayRecord({"w": Array(np.zeros(200))})
     with pytest.raises(InputError, match="give float32 or float16 arrays"):
         ModelArrays(record, 200)

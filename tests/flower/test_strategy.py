@@ -12,7 +12,7 @@ import anymix as ax
 from anymix import datasets
 from anymix.errors import InputError
 from anymix.flower import AgnosticStrategy, Limits, LocalGrid, Patience, Sum
-from anymix.flower.sampling import row_weights
+from anymix.flower.training_round import row_weights
 from anymix.solvers.optimizers import Adam
 from anymix.solvers.samplers import FullBatch, PerDomain, Weighted
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
 from anymix.flower.consistency import Statements
+from anymix.flower.exchange import Answer, Question, Round
 from anymix.flower.members import Members
 from anymix.flower.policy import Limits, count
 from anymix.flower.results import Record
 from anymix.flower.roster import Roster
-from anymix.flower.rounds import Answer, Question, Round
 from anymix.flower.wire import SOLVE, pack
 from anymix.problem import part_sums
 from anymix.problem.parts import Parts

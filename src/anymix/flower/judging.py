@@ -17,8 +17,8 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.flower.coordinates import MOST_PRODUCTS, Coordinates, n_moments, wrong_moments
+from anymix.flower.exchange import Question, Round
 from anymix.flower.roster import Roster
-from anymix.flower.rounds import Question, Round
 from anymix.flower.wire import EVALUATE, MOMENTS, Settings, pack, pack_record
 from anymix.mixtures import MixtureSet, Penalty
 

@@ -58,7 +58,8 @@ class AgnosticStrategy(Strategy):
         FullBatch (default): a client looks at all its rows; PerDomain(b) and Weighted(b): at b of
         each domain it is asked about. Weighted draws domains by λ, and then clients.
     clients_per_round : int, optional
-        None asks all (Weighted: draws p), else see `sampling.row_weights`.
+        None asks all (Weighted: p). Of n, every domain gets n // p draws of a client by its rows;
+        Weighted draws n domains by λ, and a client of each, and as many uniformly for λ.
     local_steps : int
         Gradient steps of a client before it replies.
     local_epochs : int, optional

@@ -1,32 +1,32 @@
 """One run of training: the clients, both players, and what has happened, round by round.
 
-`AgnosticStrategy` is the settings; this is what moves.
+`AgnosticStrategy` is the settings; this is what moves. The model is one vector w here, and named
+arrays for Flower and its users.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flwr.app import ArrayRecord
+from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
 from anymix.flower.checkpoint import Checkpoint, Saved
+from anymix.flower.client_errors import why
 from anymix.flower.coordinates import Coordinates
-from anymix.flower.divergence import check_growth, too_long_a_step
+from anymix.flower.exchange import Post
 from anymix.flower.judging import Best, Comparison, judge, look_at_columns, worst_of
 from anymix.flower.local_training import own_settings
 from anymix.flower.members import Members, MissingClientsError
-from anymix.flower.model_arrays import ModelArrays, first_arrays
 from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.roster import Roster
-from anymix.flower.sampling import entry_weights
-from anymix.flower.training import TrainingRound
-from anymix.flower.wire import Settings, pack_record
+from anymix.flower.training_round import TrainingRound, check_growth, entry_weights, too_long_a_step
+from anymix.flower.wire import FIRST, Settings, pack, pack_record, record_of, unpack
 from anymix.mixtures import Adversary, MixtureSet, Penalty
 from anymix.mixtures.penalties import penalty_on_mixtures
 from anymix.solvers.optimizers import SGD
@@ -39,10 +39,110 @@ if TYPE_CHECKING:
     from anymix.flower.strategy import AgnosticStrategy
 
 Array = NDArray[np.float64]
-
-__all__ = ["TrainingRun"]
-
+MOST_BYTES = 2 * 10**9  # protobuf, which carries the messages, ends at 2³¹ bytes
 log = logging.getLogger("anymix.flower")
+
+__all__ = ["ModelArrays", "TrainingRun", "first_arrays"]
+
+
+def first_arrays(grid: Grid, roster: Roster, seed: int, timeout: float) -> ArrayRecord | None:
+    """The start of the model: None, which is 0, for a linear one; a module's own first weights.
+
+    A module at 0 would never learn. Any client can make its module anew from the seed, so the first
+    one that answers does it for all.
+
+    Parameters
+    ----------
+    grid : flwr.serverapp.Grid
+        Where the clients are.
+    roster : Roster
+        The clients.
+    seed : int
+        Of the first weights.
+    timeout : float
+        Seconds to wait for each of them.
+
+    Returns
+    -------
+    ArrayRecord or None
+    """
+    if roster.members[0].linear:
+        return None
+    D, told = roster.members[0].n_parameters, ""
+    for member in roster.members[:3]:
+        post, replies = Post(grid), dict[int, Message]()
+        post.send([Message(pack({}, {"seed": seed}), member.node_id, FIRST)])
+        post.listen(timeout, replies.__setitem__)
+        for reply in replies.values():
+            arrays = {} if reply.has_error() else unpack(reply.content)[0]
+            fits = sum(a.size for a in arrays.values()) == D
+            if fits and all(np.isfinite(a).all() for a in arrays.values()):
+                return record_of(arrays)
+            what = why(reply) if reply.has_error() else "its model has other arrays"
+            told = f"client {member.key!r}: {what}"
+    raise InputError(
+        "initial_arrays",
+        f"is None, and no client gave the first weights of its module ({told or 'no answer'})",
+        "give initial_arrays=ArrayRecord(...) of the module's parameters",
+    )
+
+
+class ModelArrays:
+    """Names, shapes and types of a model's arrays.
+
+    Parameters
+    ----------
+    start : ArrayRecord, optional
+        The arrays that the run begins with; None is one array "w" of zeros.
+    n_parameters : int
+        D, the length of w at the clients.
+
+    Attributes
+    ----------
+    w : ndarray of shape (D,)
+        The start as one vector.
+
+    Examples
+    --------
+    >>> arrays = ModelArrays(None, 3)
+    >>> arrays.w.tolist(), list(arrays.record(arrays.w))
+    ([0.0, 0.0, 0.0], ['w'])
+    """
+
+    def __init__(self, start: ArrayRecord | None, n_parameters: int) -> None:
+        self._like: dict[str, NDArray[Any]] = {"w": np.zeros(n_parameters)}
+        if start is not None:
+            self._like = {name: array.numpy() for name, array in start.items()}
+        n = sum(array.size for array in self._like.values())
+        if n != n_parameters:
+            raise InputError(
+                "initial_arrays",
+                f"has {n} numbers, but the clients' model has {n_parameters}",
+                "give its parameters in their order (of a module: named_parameters(), not buffers)",
+            )
+        size = sum(array.nbytes for array in self._like.values())
+        if size > MOST_BYTES:
+            raise InputError(
+                "initial_arrays",
+                f"has {size / 1e9:.1f} GB, and a message holds {MOST_BYTES / 1e9:.1f} GB",
+                "give float32 or float16 arrays, or train fewer parameters",
+            )
+        flat = [array.ravel() for array in self._like.values()]
+        self.w: Array = np.concatenate(flat).astype(np.float64)
+
+    @property
+    def form(self) -> list[list[Any]]:
+        """Name, shape and type of each array, as JSON knows them."""
+        return [[name, list(a.shape), str(a.dtype)] for name, a in self._like.items()]
+
+    def record(self, w: Array) -> ArrayRecord:
+        """w in the arrays that the run began with."""
+        parts, begin = {}, 0
+        for name, like in self._like.items():
+            part = w[begin : begin + like.size].reshape(like.shape)
+            parts[name] = part.astype(like.dtype)
+            begin += like.size
+        return record_of(parts)
 
 
 class TrainingRun:
@@ -353,8 +453,8 @@ class TrainingRun:
         not failed, and who is waited for is never dropped for it.
         """
         replies, patience = self.now.replies, self.strategy.patience
-        for key, why in replies.rejected.items():
-            self.members.exclude(key, why)
+        for key, reason in replies.rejected.items():
+            self.members.exclude(key, reason)
         counts = patience.on_missing == "skip" and not self.now.has_enough
         failed = dict.fromkeys(replies.missing if counts else (), 1)
         failed |= {key: replies.errors[key] for key in replies.failed}

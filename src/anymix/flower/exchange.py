@@ -1,10 +1,9 @@
-"""One round: a question to each of several clients, asked again until all have answered.
+"""The one way to ask clients: send a question to each, take the replies, ask again, give up.
 
-The one way to ask clients, for training and for solving. Every reply is accounted for: it is an
-answer of the form that the question declares, an error that the client raised, or nonsense; who
-sent none is missing, and so is a client that was killed, for which the SuperLink may reply that it
-is not available. Whoever asks decides who is asked again, and what to do when answers are missing
-in the end.
+Every reply is accounted for: it is an answer of the form that the question declares, an error that
+the client raised, or nonsense. Who sent none is missing, and so is a client that was killed, for
+which the SuperLink may reply that it is not available. The caller decides who is asked again, and
+what to do when answers are missing in the end.
 """
 
 from __future__ import annotations
@@ -22,15 +21,87 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.flower.client_errors import why
-from anymix.flower.post import Post
 from anymix.flower.wire import MessageError, is_unavailable, n_bytes, unpack
 
 Answer = dict[str, NDArray[np.float64]]
 Shapes = Mapping[str, tuple[int, ...]]
-
-__all__ = ["Answer", "Question", "Round", "read_answer"]
-
 log = logging.getLogger("anymix.flower")
+
+__all__ = ["Answer", "Post", "Question", "Round", "read_answer"]
+
+
+class Post:
+    """Messages that were sent, and the replies to them as they come.
+
+    Flower's own `send_and_receive` looks only every three seconds, and forgets what comes later.
+
+    Parameters
+    ----------
+    grid : flwr.serverapp.Grid
+        Where the nodes are.
+
+    Attributes
+    ----------
+    waiting : dict of str to int
+        The messages without a reply yet, and the nodes that they went to.
+    dropped : int
+        Replies that nobody waited for: second ones, and replies to messages of others.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid, self.waiting, self.dropped = grid, dict[str, int](), 0
+
+    def send(self, messages: Iterable[Message]) -> None:
+        """Send messages; one that the grid does not take is as good as lost."""
+        messages = list(messages)
+        ids = list(self.grid.push_messages(messages)) if messages else []
+        for message, message_id in zip(messages, ids, strict=False):
+            if message_id:
+                self.waiting[message_id] = message.metadata.dst_node_id
+
+    def take(self) -> list[tuple[int, Message]]:
+        """The replies that are here now, each with the node that was asked.
+
+        The sender may be another: where a node is gone, the server between replies in its name.
+        """
+        replies = []
+        for reply in self.grid.pull_messages(sorted(self.waiting)) if self.waiting else []:
+            node_id = self.waiting.pop(reply.metadata.reply_to_message_id, None)
+            if node_id is None:
+                self.dropped += 1
+            else:
+                replies.append((node_id, reply))
+        return replies
+
+    def listen(
+        self,
+        timeout: float,
+        hear: Callable[[int, Message], None],
+        done: Callable[[], bool] = lambda: False,
+        poll: float = 0.02,
+    ) -> None:
+        """Give the replies to `hear` as they come, until all are here or `done` says so.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait at most; 0 looks once.
+        hear : function
+            Called with the node that was asked and its reply.
+        done : function
+            Whether to wait no longer.
+        poll : float
+            Seconds until the second look; later looks are further apart.
+        """
+        end = time.monotonic() + timeout
+        while True:
+            for node_id, reply in self.take():
+                hear(node_id, reply)
+            rest = end - time.monotonic()
+            if not self.waiting or rest <= 0 or done():
+                return
+            time.sleep(min(poll, rest))
+            poll = min(1.5 * poll, 0.5)  # a fast network is asked often, a slow one not too often
 
 
 def nothing_else(answer: Answer) -> str | None:
