@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flower.clients import app_of, grid_of, spread, table
+from flower.clients import app_of, grid_of, holdings_of, spread, table
 from flwr.app import Array, ArrayRecord, ConfigRecord
 
 import anymix as ax
@@ -91,8 +91,9 @@ def test_sampled_clients_are_unbiased_for_w_and_for_the_mixture(
     counts = np.array([[9.0, 0, 1], [1.0, 2, 0], [0, 6.0, 3], [5.0, 0, 0]])
     mixture = np.array([0.7, 0.3, 0.0])
     q = counts / counts.sum(axis=0)
-    draws = np.array([row_weights(counts, mixture, sampler, n, [seed]) for seed in range(4000)])
-    draws *= counts
+    held = holdings_of(counts)
+    drawn = [row_weights(held, mixture, sampler, n, [seed]) for seed in range(4000)]
+    draws = np.array([[held.table(v * held.m) for v in pair] for pair in drawn])
     error = draws.std(axis=0) / np.sqrt(len(draws)) + 1e-12
     z = (draws.mean(axis=0) - np.array([mixture * q, q])) / error
     assert np.abs(z).max() < 4.5

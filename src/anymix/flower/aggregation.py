@@ -25,26 +25,17 @@ __all__ = ["Aggregation", "Contribution", "Sum", "rebalance"]
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one client adds to the sums.
+    """What one client adds to the sums."""
 
-    Attributes
-    ----------
-    update : ndarray of shape (D,)
-        Σ_k A_k times the mean gradient of its rows of domain k.
-    losses : ndarray of shape (p,)
-        B_k times the mean loss of its rows of domain k, 0 where it was not asked.
-    """
-
-    update: Array
-    losses: Array
+    update: Array  # (D,), Σ_k A_k times the mean gradient of its rows of k
+    losses: Array  # (p,), B_k times their mean loss, 0 where not asked
 
 
 class Aggregation(Protocol):
-    """From the contributions of a round to δ_w and δ_λ.
+    """From the contributions of a round to δ_w and δ_λ."""
 
-    A and B, (clients, p), are the masses that each client was asked for: its rows of a domain times
-    their weights in δ_w and in δ_λ.
-    """
+    # A and B, (clients, p), are the masses asked for: rows times their weights in δ_w and in δ_λ.
+    # `given` is by the row in them; the order of replies must not matter.
 
     @property
     def exact(self) -> bool:
@@ -58,10 +49,7 @@ class Aggregation(Protocol):
     def add_up(
         self, given: Mapping[int, Contribution], A: Array, B: Array, step: int
     ) -> tuple[Array, Array] | None:
-        """(δ_w, δ_λ) of step number `step`, or None where too little is given.
-
-        `given` is by the client's row in A and B; the order of replies must not matter.
-        """
+        """(δ_w, δ_λ) of step number `step`, or None where too little is given."""
         ...
 
     def price(self, steps: int) -> float | None:
@@ -138,29 +126,9 @@ class Sum:
 
 
 def rebalance(A: Array, here: Here) -> Array | None:
-    """Factors f of the clients that answered, Σ_c f_c A_ck = the mass asked for, for every k.
-
-    The nearest to 1 in Σ_c |A_c| (f_c − 1)²: for clients of one domain, the mass asked for over the
-    mass that answered. So a lost client makes its domain noisier, not lighter.
-
-    Parameters
-    ----------
-    A : ndarray of shape (clients, p)
-        The masses asked for.
-    here : ndarray of bool, shape (clients,)
-        True for each client that answered.
-
-    Returns
-    -------
-    ndarray of shape (answers,) or None
-        None if it takes a factor below 0 or cannot be done.
-
-    Examples
-    --------
-    >>> A = np.array([[0.25, 0.0], [0.25, 0.0], [0.0, 0.5]])
-    >>> rebalance(A, np.array([True, False, True]))
-    array([2., 1.])
-    """
+    """Factors f of those that answered with Σ_c f_c A_ck = the mass asked for, or None."""
+    # The nearest to 1 in Σ_c |A_c| (f_c − 1)²; of clients of one domain, the mass asked for over
+    # the mass that answered. So a lost client makes its domain noisier, not lighter.
     target, rest = A.sum(axis=0), A[here]
     mass = rest.sum(axis=1)
     D = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)

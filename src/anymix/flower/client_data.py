@@ -45,29 +45,7 @@ __all__ = [
 
 
 def split(domains: Any, n: int, fraction: float, seed: list[int]) -> tuple[Indices, Indices]:
-    """The rows to train with and those to keep out, both in their order.
-
-    Parameters
-    ----------
-    domains : array-like
-        The domain of each row; with a table of memberships the rows are not told apart.
-    n : int
-        How many rows there are.
-    fraction : float
-        The part to keep out, rounded down in every domain.
-    seed : list of int
-        Same seed, same rows.
-
-    Returns
-    -------
-    train, held : ndarray
-
-    Examples
-    --------
-    >>> train, held = split(["a", "a", "b", "a", "a", "b"], 6, 0.5, [0])
-    >>> train.tolist(), held.tolist()
-    ([1, 2, 4], [0, 3, 5])
-    """
+    """The rows to train with and those to hold out, `fraction` of every domain rounded down."""
     rng = np.random.default_rng(seed)
     labels = np.asarray(domains)
     if labels.ndim != 1:
@@ -191,10 +169,7 @@ class ClientData:
 
 
 def _place(context: Context) -> str:
-    """What rows are kept under besides the run: the node, and all that `load` can see of it.
-
-    A run id alone is not enough, since grids in one process may share it.
-    """
+    """The key of kept rows: the node and all that `load` sees, as grids may share a run id."""
     seen = [sorted(dict(c).items()) for c in (context.node_config, context.run_config)]
     return f"{context.node_id}/{seen}"
 

@@ -31,22 +31,9 @@ __all__ = ["Answer", "Post", "Question", "Round", "read_answer"]
 
 
 class Post:
-    """Messages that were sent, and the replies to them as they come.
+    """Messages that were sent, and the replies as they come, late ones too."""
 
-    Flower's own `send_and_receive` looks only every three seconds, and forgets what comes later.
-
-    Parameters
-    ----------
-    grid : flwr.serverapp.Grid
-        Where the nodes are.
-
-    Attributes
-    ----------
-    waiting : dict of str to int
-        The messages without a reply yet, and the nodes that they went to.
-    dropped : int
-        Replies that nobody waited for: second ones, and replies to messages of others.
-    """
+    # Flower's own `send_and_receive` looks only every three seconds, and forgets what comes later.
 
     def __init__(self, grid: Grid) -> None:
         self.grid, self.waiting, self.dropped = grid, dict[str, int](), 0
@@ -60,10 +47,7 @@ class Post:
                 self.waiting[message_id] = message.metadata.dst_node_id
 
     def take(self) -> list[tuple[int, Message]]:
-        """The replies that are here now, each with the node that was asked.
-
-        The sender may be another: where a node is gone, the server between replies in its name.
-        """
+        """The replies that are here, each with the node asked: a server may reply in its name."""
         replies = []
         for reply in self.grid.pull_messages(sorted(self.waiting)) if self.waiting else []:
             node_id = self.waiting.pop(reply.metadata.reply_to_message_id, None)
@@ -80,19 +64,7 @@ class Post:
         done: Callable[[], bool] = lambda: False,
         poll: float = 0.02,
     ) -> None:
-        """Give the replies to `hear` as they come, until all are here or `done` says so.
-
-        Parameters
-        ----------
-        timeout : float
-            Seconds to wait at most; 0 looks once.
-        hear : function
-            Called with the node that was asked and its reply.
-        done : function
-            Whether to wait no longer.
-        poll : float
-            Seconds until the second look; later looks are further apart.
-        """
+        """Give the replies to `hear` as they come, until all are here, `done` or the timeout."""
         end = time.monotonic() + timeout
         while True:
             for node_id, reply in self.take():
@@ -110,38 +82,15 @@ def nothing_else(answer: Answer) -> str | None:
 
 @dataclass(frozen=True)
 class Question:
-    """What one client is asked, and the form of a good answer.
-
-    Attributes
-    ----------
-    content : RecordDict
-        The content of the message.
-    shapes : dict of str to tuple
-        The arrays of a good answer: all of finite numbers, and no others.
-    check : function
-        Answer -> what else is wrong with it, or None.
-    """
+    """What one client is asked, and the form of a good answer."""
 
     content: RecordDict
-    shapes: Shapes
-    check: Callable[[Answer], str | None] = nothing_else
+    shapes: Shapes  # all arrays of a good answer, of finite numbers
+    check: Callable[[Answer], str | None] = nothing_else  # what else is wrong, or None
 
 
 def read_answer(content: RecordDict, question: Question) -> Answer:
-    """The arrays of a reply, as float64; MessageError says what is wrong with it.
-
-    Parameters
-    ----------
-    content : RecordDict
-        What a client sent: arrays, and vectors among its settings.
-    question : Question
-        What it was asked.
-
-    Returns
-    -------
-    dict of str to ndarray
-        Just the arrays that the question declares.
-    """
+    """The arrays of a reply, as float64; MessageError says what is wrong with it."""
     arrays, settings = unpack(content)
     found: dict[str, Any] = {**settings, **arrays}
     shapes = {name: getattr(value, "shape", value) for name, value in found.items()}
@@ -158,36 +107,7 @@ def read_answer(content: RecordDict, question: Question) -> Answer:
 
 
 class Round:
-    """Questions to clients, by key, and what came of them.
-
-    Parameters
-    ----------
-    kind : str
-        The type of the messages, see `wire`.
-    questions : dict of str to Question
-        By the key of the client.
-    nodes : dict of str to int
-        The node of each client; whoever comes back elsewhere may be given another one.
-    group : str
-        The group id of the messages.
-
-    Attributes
-    ----------
-    answers : dict of str to dict
-        The good answers, by the key of the client.
-    failed : dict of str to str
-        Who raised an error, and which.
-    rejected : dict of str to str
-        Who sent nonsense, and what is wrong with it.
-    errors : Counter of str
-        How often each client has raised in this round.
-    asked : int
-        How many messages were sent; more than there are clients where some were asked again.
-    dropped : int
-        Replies that were not looked at: second ones, and those of nobody that was asked.
-    sent, received : int
-        Bytes of the arrays.
-    """
+    """Questions to clients, by key, and what came of them."""
 
     def __init__(
         self,
@@ -230,23 +150,8 @@ class Round:
         again: Callable[[Round], Iterable[str]] = lambda asked: (),
         enough: Callable[[Round], bool] = lambda asked: False,
     ) -> None:
-        """Send the questions and take the replies, again for those that `again` names.
-
-        The answer to an earlier message of this round counts when it comes late. Between two
-        messages is a pause, each time twice as long, up to five seconds.
-
-        Parameters
-        ----------
-        grid : flwr.serverapp.Grid
-            Where the clients are.
-        timeout : float
-            Seconds to wait for the replies, each time.
-        again : function
-            Round -> the keys of those to ask once more, none to leave it at that. Called whenever
-            somebody's answer is not there.
-        enough : function
-            Round -> whether the answers that are here will do.
-        """
+        """Send the questions and take the replies; those that `again` names are asked once more."""
+        # An answer to an earlier message of this round counts when it comes late.
         keys, post, pause = list(self.questions), Post(grid), 0.05
 
         def done() -> bool:
@@ -277,10 +182,7 @@ class Round:
         ]
 
     def take(self, reply: Message, node_id: int | None = None) -> None:
-        """Put a reply to the answers, the failures or the nonsense; the first answer counts.
-
-        `node_id` is who was asked: an error may be sent in its name by the server between.
-        """
+        """Put a reply to the answers, the failures or the nonsense; the first answer counts."""
         node_id = reply.metadata.src_node_id if node_id is None else node_id
         key = self._keys.get(node_id)
         if key is None or key in self.answers or key in self.rejected:

@@ -49,16 +49,8 @@ __all__ = [
 
 
 def pack_questions(questions: Sequence[About]) -> tuple[Arrays, Settings]:
-    """The questions as one vector, and the rest as JSON can say it.
-
-    Examples
-    --------
-    >>> first = Question(np.zeros(2), np.array([0.5]), ("losses",))
-    >>> second = Question(np.ones(2), np.array([0.1, 0.2]), ("product",), step=np.ones(2))
-    >>> found = unpack_questions(*pack_questions([(3, first), (0, second)]))
-    >>> [(number, q.want, q.weights.tolist()) for number, q in found]
-    [(3, ('losses',), [0.5]), (0, ('product',), [0.1, 0.2])]
-    """
+    """The questions as one vector, and the rest as JSON can say it."""
+    # Fifty questions with names of their own would take Flower longer than the sums take a client.
     numbers, forms = [], []
     for number, question in questions:
         arrays, rest = question.to_arrays()
@@ -104,27 +96,9 @@ def split_answers(numbers: Array, questions: Sequence[About]) -> list[Sums]:
 
 
 def fold_numbers(domains: Indices, classes: Indices, folds: int, seed: list[int]) -> Indices:
-    """The fold that holds out each row: rows alike in domain and class are dealt out in turn.
-
-    Parameters
-    ----------
-    domains, classes : ndarray of int
-        The domain and the class of each row, by number; in regression all classes are 0.
-    folds : int
-        How many folds.
-    seed : list of int
-        Same seed, same folds. With which fold the dealing begins is random too, or clients of one
-        row each would all hold it out in the same fold.
-
-    Returns
-    -------
-    ndarray of int
-
-    Examples
-    --------
-    >>> fold_numbers(np.array([0, 0, 1, 1]), np.zeros(4, int), 2, [0]).tolist()
-    [1, 0, 0, 1]
-    """
+    """The fold that holds out each row: rows alike in domain and class are dealt out in turn."""
+    # With which fold the dealing begins is random: clients of one row each would hold it out in the
+    # same.
     rng = np.random.default_rng(seed)
     order = np.lexsort((rng.permutation(len(domains)), classes, domains))
     found = np.empty(len(domains), dtype=np.intp)
@@ -134,17 +108,7 @@ def fold_numbers(domains: Indices, classes: Indices, folds: int, seed: list[int]
 
 @dataclass(frozen=True, eq=False)
 class FoldedRows:
-    """The rows of a client, dealt out to folds.
-
-    Parameters
-    ----------
-    problem : LinearDomains
-        The rows.
-    number : int
-        That of the client's key.
-    folds, seed : int
-        How many folds, and the seed with which rows are dealt out to them.
-    """
+    """The rows of a client, dealt out to folds."""
 
     problem: LinearDomains
     number: int
@@ -231,10 +195,7 @@ class FoldedRows:
     def errors(
         self, models: Array, guess: Array, pairs: Array, scales: Array, means: Array
     ) -> Array:
-        """Σ_i e_i², (T,), e_i = Σ_k s_k S_ik (v_i − v̄_k).
-
-        v = v_c − v_o for pairs (c, o); C is the guess, and o = −1 is 0.
-        """
+        """Σ_i e_i², (T,), e_i = Σ_k s_k S_ik (v_i − v̄_k), v = v_c − v_o; C is the guess, −1: 0."""
         v = np.concatenate([self.with_guess(models, guess), np.zeros((1, self.problem.n_rows))])
         first, second = pairs.astype(np.intp).T
         values = v[first] - v[second]  # (T, n)
@@ -246,21 +207,7 @@ class FoldedRows:
 def answer_about_folds(
     problem: LinearDomains, number: int, arrays: Arrays, settings: Settings
 ) -> Arrays:
-    """The reply to a question about folds: what it is of is in the settings, `about`.
-
-    Parameters
-    ----------
-    problem : LinearDomains
-        The rows of the client.
-    number : int
-        That of its key.
-    arrays, settings : dict
-        The content of the message.
-
-    Returns
-    -------
-    dict of str to ndarray
-    """
+    """The reply to a question about folds."""
     rows = FoldedRows(problem, number, *(settings[k] for k in ("folds", "seed")))
     match settings["about"]:
         case "counts":

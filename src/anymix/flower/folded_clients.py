@@ -41,33 +41,7 @@ class _Stopped(BaseException):
 
 
 def side_by_side(tasks: Sequence[Callable[[Ask], Any]], answer: Callable[[Any], Any]) -> list[Any]:
-    """What the tasks return, in their order; each is a function that is given a way to ask.
-
-    Parameters
-    ----------
-    tasks : sequence of function
-        task(ask) calls ask(question) as often as it likes.
-    answer : function
-        A list of questions, in the order of the tasks that wait → the list of their answers.
-
-    Returns
-    -------
-    list
-        An error of a task, or of `answer`, is raised here, when all tasks have stopped.
-
-    Examples
-    --------
-    >>> def count_to(n):
-    ...     return lambda ask: [ask(i) for i in range(n)]
-    >>> def answer(questions):
-    ...     print("asked", questions)
-    ...     return [10 * q for q in questions]
-    >>> side_by_side([count_to(1), count_to(3)], answer)
-    asked [0, 0]
-    asked [1]
-    asked [2]
-    [[0], [0, 10, 20]]
-    """
+    """What each task(ask) returns; ask(question) waits until `answer` has those of all."""
     news: SimpleQueue[tuple[int, str, Any]] = SimpleQueue()
     answers: list[SimpleQueue[Any]] = [SimpleQueue() for _ in tasks]
     threads = [
@@ -136,15 +110,7 @@ def _serve(
 
 
 class FoldedClients:
-    """Clients whose rows are in folds.
-
-    Parameters
-    ----------
-    clients : Clients
-        The clients.
-    folds, seed : int
-        How many folds, and the seed with which rows are dealt out to them.
-    """
+    """Clients whose rows are in folds."""
 
     def __init__(self, clients: Clients, folds: int, seed: int) -> None:
         self.clients, self.roster, self.n = clients, clients.roster, folds
@@ -296,23 +262,11 @@ def _constant_guess(totals: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ClientsHeldOut(Judged):
-    """The losses of C models on rows that clients hold out, known by their sums.
-
-    Parameters
-    ----------
-    folded : FoldedClients
-        Who has the rows.
-    models : ndarray of shape (folds, C, D)
-        The models of every fold; the ordinary one first.
-    fold_losses : ndarray of shape (folds, C, p)
-        D of what each fold holds out.
-    mixtures, offsets, reference, constant, prior, squared :
-        As in `HeldOut`.
-    """
+    """The losses of C models on rows that clients hold out, known by their sums."""
 
     folded: FoldedClients
-    models: Array
-    fold_losses: Array
+    models: Array  # (folds, C, D), the ordinary one first
+    fold_losses: Array  # (folds, C, p), D of what each fold holds out
     mixtures: MixtureSet
     offsets: Array
     reference: Array

@@ -34,64 +34,20 @@ DIVERGED = 1e3  # a loss so many times that of the start is no accident of a bat
 log = logging.getLogger("anymix.flower")
 ABSURD = 1e100  # no mean loss of rows is as large
 
-__all__ = ["TrainingRound", "check_growth", "entry_weights", "row_weights", "too_long_a_step"]
+__all__ = ["TrainingRound", "check_growth", "row_weights", "too_long_a_step"]
 
 
 def row_weights(
-    counts: Array,
-    mixture: Array,
-    sampler: ModelSampler,
-    clients_per_round: int | None,
-    seed: Sequence[int],
-) -> tuple[Array, Array]:
-    """(a, b), each (clients, p), from the rows m_kc of every client, `counts` (clients, p).
-
-    All clients: a = λ/m, b = 1/m. Some: `clients_per_round // p` draws of a client in every domain,
-    by its rows. Weighted: `clients_per_round` (p if None) draws of a domain by λ and a client of
-    it, for w, and as many of a domain uniformly, for λ, which so sees domains that it neglects.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (clients, p)
-        m_kc, the rows of every client.
-    mixture : ndarray of shape (p,)
-        λ, the mixture at the beginning of the round.
-    sampler : ModelSampler
-        Weighted draws domains by λ; with all others the clients of every domain are drawn.
-    clients_per_round : int, optional
-        How many clients are asked; None is all of them, or p draws for Weighted.
-    seed : sequence of int
-        Same seed, same draws.
-
-    Returns
-    -------
-    a, b : ndarray of shape (clients, p)
-        The weights of a row, 0 where nobody is asked.
-
-    Examples
-    --------
-    >>> from anymix.solvers.samplers import FullBatch
-    >>> counts = np.array([[3.0, 0.0], [1.0, 4.0]])
-    >>> a, b = row_weights(counts, np.array([0.2, 0.8]), FullBatch(), None, seed=[0])
-    >>> a.tolist(), b.tolist()
-    ([[0.05, 0.0], [0.05, 0.2]], [[0.25, 0.0], [0.25, 0.25]])
-    >>> a, b = row_weights(counts, np.array([0.2, 0.8]), Weighted(), 100, seed=[0])
-    >>> float((a * counts).sum().round(9)), float((b * counts).sum().round(9))
-    (1.0, 2.0)
-    """
-    held = Holdings.of(counts)
-    a, b = entry_weights(held, mixture, sampler, clients_per_round, seed)
-    return held.table(a), held.table(b)
-
-
-def entry_weights(
     held: Holdings,
     mixture: Array,
     sampler: ModelSampler,
     clients_per_round: int | None,
     seed: Sequence[int],
 ) -> tuple[Array, Array]:
-    """(a, b) of every entry of the holdings; the rest of the table is 0. See `row_weights`."""
+    """a and b of a row of every entry of the holdings; `clients_per_round` None asks all."""
+    # All clients: a = λ/m, b = 1/m. Some: n // p draws of a client in every domain, by its rows.
+    # Weighted: n (or p) draws of a domain by λ and a client of it, for w; for λ as many of a domain
+    # uniformly, which so sees domains that it neglects.
     m, p, k = held.sizes, held.shape[1], held.domains
     weighted = isinstance(sampler, Weighted)
     if clients_per_round is None and not weighted:
@@ -119,19 +75,7 @@ def _draws(n: NDArray[np.int64], held: Holdings, rng: np.random.Generator) -> Ar
 
 
 def check_growth(losses: Array, when: str, roster: Roster, history: History) -> None:
-    """Losses that have grown a thousandfold since the first round are an InputError.
-
-    Parameters
-    ----------
-    losses : ndarray of shape (p,)
-        The losses of the domains, not finite where nobody was asked.
-    when : str
-        Of which model they are, for the message.
-    roster : Roster
-        The clients, for the names of the domains.
-    history : History
-        The rounds so far.
-    """
+    """Losses that have grown a thousandfold since the first round are an InputError."""
     seen = losses[np.isfinite(losses)]
     first = next((record for record in history if not record["skipped"]), None)
     if first is None or not seen.size:
@@ -156,35 +100,7 @@ def too_long_a_step(found: str) -> InputError:
 
 
 class TrainingRound:
-    """One round of training while its answers come in.
-
-    Parameters
-    ----------
-    number : int
-        The number of the round; the first is 1.
-    roster : Roster
-        The clients that are there.
-    a, b : ndarray
-        The weights of their rows, of each entry of the roster's holdings; nobody
-        is asked where both are 0.
-    content : RecordDict
-        The model and the settings that all messages share.
-    n_parameters : int
-        D, the length of w.
-    started : float
-        When the round began, by `time.monotonic()`.
-
-    Attributes
-    ----------
-    A, B : ndarray of shape (asked, p)
-        The masses asked for, rows times weights, of the clients that are asked.
-    replies : Round
-        The messages and what came of them.
-    left : list of str
-        Clients that were asked and are no longer on the grid.
-    clipped : set of str
-        Whose contribution was cut to the limits.
-    """
+    """One round of training while its answers come in."""
 
     def __init__(
         self,
@@ -203,7 +119,7 @@ class TrainingRound:
         held = roster.holdings
         mass_a, mass_b = a * held.m, b * held.m
         asked = np.unique(held.clients[(mass_a > 0) | (mass_b > 0)])
-        self.A, self.B = held.rows(asked, mass_a), held.rows(asked, mass_b)
+        self.A, self.B = held.rows(asked, mass_a), held.rows(asked, mass_b)  # (asked, p)
         self._asked = (self.A > 0) | (self.B > 0)  # (asked, p)
         self._clients: list[int] = asked.tolist()
         self._rows = {roster.members[i].key: row for row, i in enumerate(self._clients)}
@@ -250,11 +166,9 @@ class TrainingRound:
         aggregation: Aggregation,
         failures: Mapping[str, int],
     ) -> None:
-        """Ask the clients; with "wait", those that fail or are silent again until the deadline.
-
-        `failures` counts how often each has failed before: who does so too often is not asked
-        again. When enough have answered, the others get a little more time.
-        """
+        """Ask the clients; with "wait", those that fail or are silent again until the deadline."""
+        # `failures` counts how often each has failed before: who does so too often is not asked
+        # again.
 
         def enough(replies: Round) -> bool:
             if not self.has_enough and aggregation.enough(self.A, self.B, self.here):
@@ -284,11 +198,9 @@ class TrainingRound:
     def go_on_without(
         self, patience: Patience, left_out: Sequence[str], excluded: Mapping[str, str]
     ) -> None:
-        """Whether a round without enough answers is skipped, or the end: MissingClientsError.
-
-        The others can go on, in the next round, without who has just been left out; so can another
-        node with the key of one of these, which is then not among the excluded.
-        """
+        """Whether a round without enough answers is skipped, or the end: MissingClientsError."""
+        # The others can go on without who has just been left out; so can another node with that
+        # key, which is then not among the excluded.
         replies = self.replies
         others = [key for key in replies.questions if key not in excluded]
         others_can_go_on = bool(others) and bool(self.left or left_out)
@@ -301,10 +213,8 @@ class TrainingRound:
         )
 
     def check_not_blown_up(self, w: Array) -> None:
-        """When all send nonsense, it is the model's fault and not the clients'.
-
-        Of a single client only after a step: before, it is the client's.
-        """
+        """When all send nonsense, it is the model's fault and not the clients'."""
+        # Of a single client only after a step: before, it is the client's.
         replies = self.replies
         alone = len(self.roster.members) == 1 and bool(w.any())
         if len(replies.rejected) > (0 if alone else 1) and not replies.answers:

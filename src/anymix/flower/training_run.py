@@ -25,7 +25,7 @@ from anymix.flower.local_training import own_settings
 from anymix.flower.members import Members, MissingClientsError
 from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.roster import Roster
-from anymix.flower.training_round import TrainingRound, check_growth, entry_weights, too_long_a_step
+from anymix.flower.training_round import TrainingRound, check_growth, row_weights, too_long_a_step
 from anymix.flower.wire import FIRST, Settings, pack, pack_record, record_of, unpack
 from anymix.mixtures import Adversary, MixtureSet, Penalty
 from anymix.mixtures.penalties import penalty_on_mixtures
@@ -46,26 +46,8 @@ __all__ = ["ModelArrays", "TrainingRun", "first_arrays"]
 
 
 def first_arrays(grid: Grid, roster: Roster, seed: int, timeout: float) -> ArrayRecord | None:
-    """The start of the model: None, which is 0, for a linear one; a module's own first weights.
-
-    A module at 0 would never learn. Any client can make its module anew from the seed, so the first
-    one that answers does it for all.
-
-    Parameters
-    ----------
-    grid : flwr.serverapp.Grid
-        Where the clients are.
-    roster : Roster
-        The clients.
-    seed : int
-        Of the first weights.
-    timeout : float
-        Seconds to wait for each of them.
-
-    Returns
-    -------
-    ArrayRecord or None
-    """
+    """The start of the model: None, which is 0, for a linear one; a module's own first weights."""
+    # A module at 0 would never learn. Any client can make its module from the seed: the first does.
     if roster.members[0].linear:
         return None
     D, told = roster.members[0].n_parameters, ""
@@ -88,26 +70,7 @@ def first_arrays(grid: Grid, roster: Roster, seed: int, timeout: float) -> Array
 
 
 class ModelArrays:
-    """Names, shapes and types of a model's arrays.
-
-    Parameters
-    ----------
-    start : ArrayRecord, optional
-        The arrays that the run begins with; None is one array "w" of zeros.
-    n_parameters : int
-        D, the length of w at the clients.
-
-    Attributes
-    ----------
-    w : ndarray of shape (D,)
-        The start as one vector.
-
-    Examples
-    --------
-    >>> arrays = ModelArrays(None, 3)
-    >>> arrays.w.tolist(), list(arrays.record(arrays.w))
-    ([0.0, 0.0, 0.0], ['w'])
-    """
+    """Names, shapes and types of a model's arrays."""
 
     def __init__(self, start: ArrayRecord | None, n_parameters: int) -> None:
         self._like: dict[str, NDArray[Any]] = {"w": np.zeros(n_parameters)}
@@ -146,24 +109,7 @@ class ModelArrays:
 
 
 class TrainingRun:
-    """A run from its first round, or from where its checkpoint left it.
-
-    Parameters
-    ----------
-    strategy : AgnosticStrategy
-        The settings.
-    grid : flwr.serverapp.Grid
-        Where the clients are.
-    initial_arrays : ArrayRecord, optional
-        The start of the model; None is 0 for a linear model, and a module's own first weights.
-
-    Attributes
-    ----------
-    number : int
-        The last round that is over.
-    now : TrainingRound
-        The round that is going on.
-    """
+    """A run from its first round, or from where its checkpoint left it."""
 
     def __init__(
         self, strategy: AgnosticStrategy, grid: Grid, initial_arrays: ArrayRecord | None
@@ -209,11 +155,9 @@ class TrainingRun:
             self.best = Best(**saved.best, **saved.extra["best"])
 
     def _choose_coordinates(self, roster: Roster, saved: Saved | None) -> Coordinates | None:
-        """Those in which all columns look alike, for a linear model without step sizes.
-
-        Not with a promise of privacy, which the sums of the columns would break, nor with a ball
-        for w, which is not one in other coordinates.
-        """
+        """Those in which all columns look alike, for a linear model without step sizes."""
+        # Not with a promise of privacy, which the sums of the columns would break, nor with a ball
+        # for w, which is not one in other coordinates.
         strategy = self.strategy
         if saved is not None and "coordinates" in saved.extra:
             return Coordinates.load(saved.extra["coordinates"])
@@ -275,10 +219,7 @@ class TrainingRun:
         self._asked = set(self.now.replies.questions)
 
     def _who_is_there(self, number: int) -> Roster:
-        """The clients of this round, when those that have left are back; or MissingClientsError.
-
-        With on_missing="skip" the round is of those who are there.
-        """
+        """The clients of this round; unless rounds are skipped, those that left are waited for."""
         patience, members = self.strategy.patience, self.members
 
         def enough(roster: Roster) -> bool:
@@ -308,7 +249,7 @@ class TrainingRun:
         strategy, mixture = self.strategy, self.players.adversary.mixture
         seed = [strategy.seed, number]
         n = strategy.clients_per_round
-        return entry_weights(roster.holdings, mixture, strategy.sampler, n, seed)
+        return row_weights(roster.holdings, mixture, strategy.sampler, n, seed)
 
     @np.errstate(over="ignore", invalid="ignore")  # what is not finite is found, and told
     def advance(self) -> None:
@@ -323,7 +264,7 @@ class TrainingRun:
             now.go_on_without(strategy.patience, left_out, self.members.excluded)
         else:
             losses = np.where(now.B.sum(axis=0) > 0, sums[1], np.nan)
-            if not self._has_noise:
+            if strategy.aggregation.spent(1) is None:  # the growth of noisy losses says nothing
                 check_growth(losses, f"in round {now.number}", now.roster, self.history)
             try:
                 self._step(*sums)
@@ -399,9 +340,7 @@ class TrainingRun:
 
     @property
     def _judged_by(self) -> tuple[MixtureSet, Penalty | None]:
-        """By the worst one of which mixtures models are judged: Λ less the penalty on λ, if any;
-        or another set.
-        """
+        """The set by whose worst mixture models are judged, and the penalty on λ, if any."""
         adversary, judged_by = self.players.adversary, self.strategy.judged_by
         if judged_by is None:
             return adversary.mixtures, adversary.penalty if self._is_penalised else None
@@ -447,11 +386,9 @@ class TrainingRun:
         return best.kept, "last" if best.kept_round == self.number else "best"
 
     def _note_failures(self) -> list[str]:
-        """Leave out who sent nonsense, or failed too often; their keys.
-
-        Silence is a failure only where rounds are skipped: who is late where others are enough has
-        not failed, and who is waited for is never dropped for it.
-        """
+        """Leave out who sent nonsense, or failed too often; their keys."""
+        # Silence is a failure only where rounds are skipped: who is late where others are enough
+        # has not failed, and who is waited for is never dropped for it.
         replies, patience = self.now.replies, self.strategy.patience
         for key, reason in replies.rejected.items():
             self.members.exclude(key, reason)
@@ -461,16 +398,9 @@ class TrainingRun:
         tired = self.members.note(replies.answers, failed, patience.max_failures)
         return [*replies.rejected, *tired]
 
-    @property
-    def _has_noise(self) -> bool:
-        """Whether losses have noise, so that their growth says nothing."""
-        return self.strategy.aggregation.spent(1) is not None
-
     def _check_result(self, w: Array, timeout: float) -> None:
-        """The last step may be the one that is too long: those asked last tell how w does.
-
-        Where clients may say anything, or their losses are not to be seen, nobody is asked.
-        """
+        """The last step may be the one that is too long: those asked last tell how w does."""
+        # Where clients may say anything, or their losses are not to be seen, nobody is asked.
         strategy = self.strategy
         if not strategy.aggregation.exact or strategy.limits.loss is not None or not self.history:
             return
