@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from anymix.errors import InputError
 from anymix.partitions.chunks import Chunk, named, read_chunk
-from anymix.partitions.passing import in_order
+from anymix.partitions.prefetch import in_order
 from anymix.partitions.scanning import Scan, glance
 from anymix.partitions.streamed import Coder, Log, Streamed
 from anymix.problem.entries import encode

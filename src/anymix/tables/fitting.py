@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +23,39 @@ from anymix.tables.learners import WITHOUT, Learned, Learner, LinearLearner
 from anymix.tables.memory import give_back
 from anymix.tables.models import TableModel
 from anymix.tables.preparing import Table, weighted_rows
-from anymix.tables.progress import Step
 from anymix.tables.splits import check_splits
 
 Array = NDArray[np.float64]
-
-__all__ = ["TableFit", "fit_table"]
-
 CONSTANT = "a constant guess"
+
+__all__ = ["Step", "TableFit", "fit_table"]
+
+
+class Step(str):
+    """A word on what comes next, that also knows what share of the work is done.
+
+    Parameters
+    ----------
+    words : str
+        What comes next.
+    share : float
+        The share of the work that is done, from 0 to 1; about, for nobody knows how long it takes.
+
+    Examples
+    --------
+    >>> step = Step("choosing", 0.2)
+    >>> f"{step}: {step.share:.0%}"
+    'choosing: 20%'
+    """
+
+    __slots__ = ("share",)
+    share: float
+
+    def __new__(cls, words: str, share: float) -> Self:
+        """The words, with their share."""
+        step = super().__new__(cls, words)
+        step.share = share
+        return step
 
 
 @dataclass(frozen=True, eq=False)

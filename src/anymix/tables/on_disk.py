@@ -19,7 +19,7 @@ from scipy import sparse
 from anymix.partitions.batches import Batches, scanned
 from anymix.partitions.chunks import Chunk
 from anymix.partitions.learning import finished, sums_of
-from anymix.partitions.passing import in_order
+from anymix.partitions.prefetch import in_order
 from anymix.partitions.streamed import Log
 from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.tables.columns import Features, FrameCells
