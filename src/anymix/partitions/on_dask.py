@@ -39,20 +39,7 @@ def workers_in_turn() -> list[str]:
 
 
 def dealt(task: Callable[[int], Any], parts: Sequence[Any]) -> list[Any]:
-    """What tasks make of parts, kept on workers: in turn, but rows that are on one stay there.
-
-    Parameters
-    ----------
-    task : function
-        Makes the task of the part of a number.
-    parts : sequence of dask.delayed.Delayed
-        The parts.
-
-    Returns
-    -------
-    list of dask.delayed.Delayed
-        The results of the tasks.
-    """
+    """What tasks make of parts, kept on workers: in turn, but rows that are on one stay there."""
     import dask
     from distributed import get_client, wait
     from distributed.client import futures_of
@@ -76,11 +63,9 @@ def dealt(task: Callable[[int], Any], parts: Sequence[Any]) -> list[Any]:
 
 
 def _freed(keys: Sequence[Any], dask_scheduler: Any) -> None:
-    """From now on any worker may make these parts again, and what they are made of.
-
-    When all workers are lost at once, Dask lets a task that is to be done by one of them, even if
-    others are allowed, wait for that one for ever.
-    """
+    """From now on any worker may make these parts again, and what they are made of."""
+    # When all workers are lost at once, Dask lets a task that is to be done by one of them, even if
+    # others are allowed, wait for that one for ever.
     left = [dask_scheduler.tasks[key] for key in keys if key in dask_scheduler.tasks]
     seen = set(left)
     while left:
@@ -114,20 +99,7 @@ def places(parts: Sequence[Any]) -> list[tuple[str, ...]]:
 
 
 def together(there: Sequence[Sequence[str]], threads: Sequence[str]) -> list[list[int]]:
-    """The numbers of parts that are on the same worker, a list for each of its threads.
-
-    Parameters
-    ----------
-    there : sequence of sequence of str
-        The workers that have each part. One that is nowhere yet is alone.
-    threads : sequence of str
-        The workers, each as often as it has threads.
-
-    Examples
-    --------
-    >>> together([["a"], ["b"], ["a", "b"], [], ["b"], ["b"]], ["a", "b", "b"])
-    [[0, 2], [1, 5], [3], [4]]
-    """
+    """The numbers of parts that are on the same worker, a list for each of its threads."""
     groups: dict[Any, list[int]] = defaultdict(list)
     seen: dict[str, int] = defaultdict(int)
     for number, held in enumerate(there):

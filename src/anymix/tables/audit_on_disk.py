@@ -38,24 +38,7 @@ __all__ = ["AuditOnDisk", "SortedRows", "StretchedDomains", "audit_spool", "draw
 
 
 class StretchedDomains:
-    """The domains of a table on disk, as `domain_codes` has them.
-
-    Parameters
-    ----------
-    spool : Spool
-        The table.
-    columns : sequence of str
-        The columns that make the domains.
-
-    Attributes
-    ----------
-    names : ndarray of shape (p,)
-        The domains, sorted.
-    sizes : ndarray of int, shape (p,)
-        The rows of each.
-    n_empty : int
-        Combinations that have no row.
-    """
+    """The domains of a table on disk, as `domain_codes` has them."""
 
     def __init__(self, spool: Spool, columns: Sequence[str]) -> None:
         self._spool, self._columns = spool, list(columns)
@@ -98,15 +81,7 @@ class StretchedDomains:
 
 
 class SortedRows:
-    """Numbers of rows in files, those of a domain side by side, in the order of the table.
-
-    Parameters
-    ----------
-    path : str
-        What the names of the files begin with.
-    sizes : ndarray of int, shape (p,)
-        The rows of each domain.
-    """
+    """Numbers of rows in files, those of a domain side by side, in the order of the table."""
 
     def __init__(self, path: str, sizes: NDArray[np.int64]) -> None:
         self._path, self._n = path, int(sizes.sum())
@@ -142,19 +117,7 @@ class SortedRows:
 
 @dataclass(frozen=True, eq=False)
 class AuditOnDisk:
-    """Audits, and the files that they read from.
-
-    Parameters
-    ----------
-    audits : dict of str to Audit
-        As `audit_frame` gives them.
-    witness : pandas.DataFrame
-        Some rows that show what the columns hold: all labels, the least and the largest numbers.
-    notes : list of str
-        What was done to drawn rows only.
-    folder : tempfile.TemporaryDirectory
-        Where the losses are.
-    """
+    """Audits, and the files that they read from."""
 
     audits: dict[str, Audit]
     witness: Any
@@ -179,27 +142,8 @@ def audit_spool(
     weight: str | None = None,
     **columns: Any,
 ) -> AuditOnDisk:
-    """`audit_frame` of a table on disk, in memory that does not grow with its rows.
-
-    Weights, several targets and metrics other than rates are for tables that fit into memory.
-
-    Parameters
-    ----------
-    spool : Spool
-        The table.
-    domains, loss, mixtures, confidence, loss_bound, guarantee
-        As `audit_frame` takes them.
-    metrics : str, sequence of str or None
-        "rates" or some of them.
-    weight : None
-        Must be left out.
-    **columns
-        target, prediction, losses, against and classes, as `audit_frame` takes them.
-
-    Returns
-    -------
-    AuditOnDisk
-    """
+    """`audit_frame` of a table on disk, in memory that does not grow with its rows."""
+    # Weights, several targets and metrics other than rates are for tables that fit into memory.
     confidence = level(confidence)
     given = Given.of(**columns)
     _check_small(metrics=other_than_rates(metrics), weight=weight, target=len(given.targets) > 1)

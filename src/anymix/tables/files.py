@@ -31,15 +31,7 @@ __all__ = ["EXCEL", "Source", "opened_table", "read_table", "write_sheet"]
 
 
 def write_sheet(book: Path, out: Path) -> None:
-    """Write the first sheet of an Excel file as CSV.
-
-    Parameters
-    ----------
-    book : Path
-        The Excel file.
-    out : Path
-        The CSV file to write.
-    """
+    """Write the first sheet of an Excel file as CSV."""
     with out.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(_rows(book))
 
@@ -164,29 +156,14 @@ def read_table(
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A file whose form is known, before it is read.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    n : int
-        Its number of rows.
-    names : list of str
-        Its columns.
-    chunks : function
-        (strings, text, only, reading) -> an iterator over frames of some rows each: columns to read
-        as strings, columns where only an empty cell is missing, the columns to read, or None, and
-        what is missing.
-    twins : list of str
-        Names that several columns have, which are not read.
-    """
+    """A file whose form is known, before it is read."""
 
     path: Path
-    n: int
+    n: int  # rows
     names: list[str]
+    # (strings, text, only, reading) -> frames of some rows each
     chunks: Callable[..., Iterator[Any]]
-    twins: list[str] = field(default_factory=list)
+    twins: list[str] = field(default_factory=list)  # names of several columns, not read
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse a name that is not that of a column."""
@@ -195,21 +172,7 @@ class Source:
 
 
 def opened_table(path: Path, encoding: str = "utf-8", drop: Sequence[str] = ()) -> Source:
-    """Look at a file, and refuse what is no table.
-
-    Parameters
-    ----------
-    path : Path
-        The file; its name says what it is.
-    encoding : str
-        The name of the encoding of its text.
-    drop : sequence of str
-        Columns that are not needed: two of them may have the same name.
-
-    Returns
-    -------
-    Source
-    """
+    """Look at a file, and refuse what is no table."""
     if not path.is_file():
         fix = "give the path of a CSV, TSV, Excel or Parquet file"
         raise InputError(str(path), "is not a file", fix)

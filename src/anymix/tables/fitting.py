@@ -32,21 +32,7 @@ __all__ = ["Step", "TableFit", "fit_table"]
 
 
 class Step(str):
-    """A word on what comes next, that also knows what share of the work is done.
-
-    Parameters
-    ----------
-    words : str
-        What comes next.
-    share : float
-        The share of the work that is done, from 0 to 1; about, for nobody knows how long it takes.
-
-    Examples
-    --------
-    >>> step = Step("choosing", 0.2)
-    >>> f"{step}: {step.share:.0%}"
-    'choosing: 20%'
-    """
+    """A word on what comes next, that also knows what share of the work is done."""
 
     __slots__ = ("share",)
     share: float
@@ -306,11 +292,9 @@ class _Fitted:
 def _judged(
     table: Table, learner: Learner, progress: Callable[[str], None], n_jobs: int
 ) -> tuple[dict[str, list[Array]], _Fitted]:
-    """What the models say of the rows held out, and the last part that was fitted.
-
-    Several parts are judged by one search of all rows, of which a part's choice looks only at
-    losses of rows that it does not judge.
-    """
+    """What the models say of the rows held out, and the last part that was fitted."""
+    # Several parts are judged by one search of all rows, of which a part's choice looks only at
+    # losses of rows that it does not judge.
     count = len(table.splits)
     if count > 1:
         return _judged_by_parts(table, learner, progress, n_jobs)

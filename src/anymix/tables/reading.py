@@ -61,21 +61,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Written:
-    """How the cells of a column are written.
+    """How the cells of a column are written."""
 
-    Parameters
-    ----------
-    kind : str
-        "number" or "date".
-    style : str
-        "." or ",", the mark before decimals; or the format of a date.
-    unsure : bool
-        Whether the same cells might be dates of another format.
-    """
-
-    kind: str
-    style: str
-    unsure: bool = False
+    kind: str  # "number" or "date"
+    style: str  # the mark before decimals, or the format of a date
+    unsure: bool = False  # might be dates of another format
 
     def values(self, column: Any) -> tuple[Array, Counter[str]]:
         """Numbers, or days since 1970, NaN where there is none; and the cells that are odd."""
@@ -112,19 +102,7 @@ def is_number(text: str, style: str) -> bool:
 
 @dataclass
 class Tally:
-    """How many cells of a column can be read in which way.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> tally = Tally()
-    >>> tally.add(pd.Series(["1,5", "2", "3,25", "-"] * 5))
-    >>> found = tally.decide()
-    >>> found
-    Written(kind='number', style=',', unsure=False)
-    >>> found.values(pd.Series(["1,5", "-"]))
-    (array([1.5,  nan]), Counter({'-': 1}))
-    """
+    """How many cells of a column can be read in which way."""
 
     ways: Counter[str] = field(default_factory=Counter)  # cells that a style can read
     cells: int = 0  # that say something
@@ -173,21 +151,7 @@ class Tally:
     def decide(
         self, kind: str | None = None, decimal: str | None = None, is_label: bool = False
     ) -> Written | None:
-        """What the column is by the bulk of its cells; None for levels.
-
-        Parameters
-        ----------
-        kind : str or None
-            "number" or "date" if that is known: then the bulk need not be.
-        decimal : str or None
-            "." or "," if the mark before decimals is known.
-        is_label : bool
-            Whether it may hold names of classes: then 1, 2 and 3a are.
-
-        Returns
-        -------
-        Written or None
-        """
+        """What the column is by the bulk of its cells; None for levels."""
         number, date = self._number(decimal), self._date()
         if kind is not None:
             return self._mostly(number if kind == "number" else date)
@@ -219,27 +183,7 @@ class Tally:
 
 
 def odd_in_words(name: str, written: Written, odd: Mapping[str, int]) -> str:
-    """What to say of a column whose cells were read so.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    written : Written
-        How it was read.
-    odd : mapping of str to int
-        The cells that could not be read, and how often each occurs.
-
-    Returns
-    -------
-    str
-        Nothing, if all is as it should be.
-
-    Examples
-    --------
-    >>> odd_in_words("price", Written("number", "."), {"-": 3, "Total": 1})
-    "'price': 4 cells are no numbers and count as missing: '-' (3), 'Total'"
-    """
+    """What to say of a column whose cells were read so."""
     said = []
     if written.style == ",":
         said.append("numbers with a decimal comma")
@@ -272,27 +216,13 @@ def check_types(types: Mapping[str, str]) -> None:
 
 @dataclass(eq=False)
 class Reading:
-    """What is known of the cells of a table.
+    """What is known of the cells of a table."""
 
-    Parameters
-    ----------
-    na : sequence of str
-        More words that stand for a missing value.
-    decimal : str or None
-        The mark before decimals; None is what the bulk of a column has.
-    types : mapping of str to str
-        Columns that are known to be "number", "category" or "date".
-    labels : collection of str
-        Columns that may hold names of classes.
-    as_written : collection of str
-        Columns whose words are never numbers.
-    """
-
-    na: Sequence[str] = ()
-    decimal: str | None = None
+    na: Sequence[str] = ()  # more words for a missing value
+    decimal: str | None = None  # None: what the bulk has
     types: Mapping[str, str] = field(default_factory=dict)
-    labels: Collection[str] = ()
-    as_written: Collection[str] = ()
+    labels: Collection[str] = ()  # may hold names of classes
+    as_written: Collection[str] = ()  # words that are never numbers
 
     def __post_init__(self) -> None:
         check_types(self.types)
@@ -310,10 +240,8 @@ class Reading:
         return ["", *self.na] if is_text else [*MISSING, *self.na]
 
     def settled(self, chunks: Iterator[Any]) -> Iterator[Any]:
-        """The chunks, with numbers and dates where the bulk of a column of words are such.
-
-        After the last one, columns that turned out to be numbers or dates raise a MisreadError.
-        """
+        """The chunks, with numbers and dates where the bulk of a column of words are such."""
+        # After the last one, columns that turned out to be numbers or dates raise a MisreadError.
         tallies: dict[str, Tally] = {}
         self.odd = {}
         for chunk in chunks:
@@ -379,28 +307,7 @@ def _is_words(cells: Any) -> bool:
 
 
 def settled_frame(frame: Any, reading: Reading) -> Any:
-    """A frame whose columns of words are numbers or dates where the bulk of their cells are.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The frame, which stays as it is; one of `read_table` is returned itself.
-    reading : Reading
-        What is known of its cells.
-
-    Returns
-    -------
-    pandas.DataFrame
-        With `attrs["notes"]`, what to say of odd cells by column.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> frame = pd.DataFrame({"x": [1.5, "-", 2, 3.0], "d": ["a", "b", "a", "b"]})
-    >>> found = settled_frame(frame, Reading())
-    >>> found["x"].tolist(), found.attrs["notes"]
-    ([1.5, nan, 2.0, 3.0], {'x': "'x': 1 cell is no number and counts as missing: '-'"})
-    """
+    """A frame whose columns of words are numbers or dates where the bulk of their cells are."""
     if "notes" in frame.attrs and not reading.types:
         return frame
     settled = frame.copy(deep=False)
