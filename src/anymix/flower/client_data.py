@@ -18,10 +18,10 @@ from flwr.app import Context
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
+from anymix.flower.aggregation import count
 from anymix.flower.client_errors import CannotAnswerError, Reason
 from anymix.flower.client_rows import ClientRows, LinearRows
 from anymix.flower.local_training import LocalTraining
-from anymix.flower.policy import count
 from anymix.flower.wire import Settings
 from anymix.problem.linear import LinearDomains
 

@@ -11,10 +11,10 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
+from anymix.flower.aggregation import Limits, count
 from anymix.flower.consistency import Statements
 from anymix.flower.exchange import Answer, Question, Round
 from anymix.flower.members import Members
-from anymix.flower.policy import Limits, count
 from anymix.flower.results import Record
 from anymix.flower.roster import Roster
 from anymix.flower.wire import SOLVE, pack

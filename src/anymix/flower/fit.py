@@ -31,10 +31,10 @@ from anymix.estimators.searching import (
     Found,
     candidates_of,
 )
+from anymix.flower.aggregation import Limits, count
 from anymix.flower.client_parts import Clients
 from anymix.flower.fold_rows import WHOLE
 from anymix.flower.folded_clients import Ask, ClientsHeldOut, FoldedClients, side_by_side
-from anymix.flower.policy import Limits, count
 from anymix.flower.results import Record
 from anymix.flower.solve import FederatedSolution
 from anymix.mixtures import MixtureSet

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anymix.errors import InputError, finite_number
-from anymix.flower.policy import count
+from anymix.flower.aggregation import count
 
 if TYPE_CHECKING:
     import torch

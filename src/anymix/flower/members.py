@@ -19,8 +19,8 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from anymix.errors import InputError
+from anymix.flower.aggregation import Limits
 from anymix.flower.exchange import Post
-from anymix.flower.policy import Limits
 from anymix.flower.roster import Member, Roster
 from anymix.flower.wire import WHO, MessageError, Settings, is_unavailable, pack
 

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from anymix.errors import finite_number
-from anymix.flower.aggregation import Contribution, Here, Sum
-from anymix.flower.policy import shortened
+from anymix.flower.aggregation import Contribution, Here, Sum, shortened
 
 Array = NDArray[np.float64]
 

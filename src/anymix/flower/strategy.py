@@ -26,10 +26,9 @@ from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
-from anymix.flower.aggregation import Aggregation, Sum
+from anymix.flower.aggregation import Aggregation, Limits, Patience, Sum, count
 from anymix.flower.local_training import check_evaluate_config, own_settings
 from anymix.flower.members import MissingClientsError
-from anymix.flower.policy import Limits, Patience, count
 from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.training_run import TrainingRun
 from anymix.mixtures import MixtureSet, Penalty

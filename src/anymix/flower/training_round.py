@@ -20,10 +20,9 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
-from anymix.flower.aggregation import Aggregation, Contribution
+from anymix.flower.aggregation import Aggregation, Contribution, Limits, Patience
 from anymix.flower.exchange import Answer, Question, Round
 from anymix.flower.members import MissingClientsError
-from anymix.flower.policy import Limits, Patience
 from anymix.flower.results import History, Record
 from anymix.flower.roster import Holdings, Roster
 from anymix.flower.wire import TRAIN, with_vector
