@@ -326,10 +326,9 @@ def _fitted(
     """The table, and the one to judge on, read and fitted; both are let go of on the way."""
     step("starting")
     from anymix.tables.files import opened_table, read_table
-    from anymix.tables.fitting import fit_table
+    from anymix.tables.fitting import Step, fit_table
     from anymix.tables.frames import pandas
     from anymix.tables.memory import bytes_of
-    from anymix.tables.progress import Step
     from anymix.tables.spooling import read_or_spool, spooled
 
     pandas()

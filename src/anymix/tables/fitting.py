@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,15 +25,26 @@ from anymix.tables.learners import WITH, WITHOUT, Learned, Learner, LinearLearne
 from anymix.tables.memory import give_back
 from anymix.tables.models import TableModel
 from anymix.tables.preparing import Table, weighted_rows
-from anymix.tables.progress import Step
 from anymix.tables.splits import check_splits
 
 Array = NDArray[np.float64]
-
-__all__ = ["TableFit", "fit_table"]
-
 CONSTANT = "a constant guess"
 REFERENCE = "reference"  # of "auto": what is used where nothing is recommended
+
+__all__ = ["Step", "TableFit", "fit_table"]
+
+
+class Step(str):
+    """A word on what comes next, that also knows what share of the work is done."""
+
+    __slots__ = ("share",)
+    share: float
+
+    def __new__(cls, words: str, share: float) -> Self:
+        """The words, with their share."""
+        step = super().__new__(cls, words)
+        step.share = share
+        return step
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,11 +346,9 @@ class _Fitted:
 def _judged(
     table: Table, learner: Learner, progress: Callable[[str], None], n_jobs: int
 ) -> tuple[dict[str, list[Array]], _Fitted]:
-    """What the models say of the rows held out, and the last part that was fitted.
-
-    Several parts are judged by one search of all rows, of which a part's choice looks only at
-    losses of rows that it does not judge.
-    """
+    """What the models say of the rows held out, and the last part that was fitted."""
+    # Several parts are judged by one search of all rows, of which a part's choice looks only at
+    # losses of rows that it does not judge.
     count = len(table.splits)
     if count > 1:
         return _judged_by_parts(table, learner, progress, n_jobs)

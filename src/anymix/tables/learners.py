@@ -41,19 +41,7 @@ MOST_SLOPES = 160  # domains times features up to which slopes are tried beside 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """The model of all rows.
-
-    Parameters
-    ----------
-    choice : Choice or BoostedChoice
-        What was chosen, and from what.
-    fit : LinearFit or BoostedFit
-        The model.
-    gamma : float or None
-        γ of a linear model.
-    warning : str or None
-        If it rests on few rows.
-    """
+    """The model of all rows."""
 
     choice: Any
     fit: Any
@@ -63,22 +51,11 @@ class Learned:
 
 @dataclass(frozen=True, eq=False)
 class Searched:
-    """What rows held out say of all candidates, and which rows these are.
-
-    Parameters
-    ----------
-    found : Found
-        The candidates and their losses.
-    numbers : ndarray of shape (n,)
-        The places in the table of the rows that were held out.
-    beside : (kind, float)
-        How another ordinary model uses the domain, and its γ₀: not at all where the domain is a
-        feature, else by intercepts or slopes, whichever is better.
-    """
+    """What rows held out say of all candidates, and which rows these are."""
 
     found: Found
-    numbers: NDArray[np.intp]
-    beside: tuple[Kind, float]
+    numbers: NDArray[np.intp]  # places of the rows that were held out
+    beside: tuple[Kind, float]  # how another ordinary model uses the domain, and its γ₀
 
     def without(self, part: Part, n: int) -> Found:
         """The same, but a part of the table's n rows is not looked at."""
@@ -91,43 +68,18 @@ class Learner(Protocol):
     """Learns from a part of a table what to say of the rest, and then the model of all rows."""
 
     def search(self, rows: Rows, part: Part = ALL) -> Any:
-        """Judge all candidates on rows of a part that are held out in turn; None if there is none.
-
-        The result goes to `part` and `whole`.
-        """
+        """Judge all candidates on rows of a part held out in turn; None if there is none."""
 
     def part(self, rows: Rows, part: Part, held_out: Part, searched: Any) -> dict[str, Array]:
-        """What the models of a part say of the rows it holds out, which do not choose them.
-
-        "ordinary", "chosen" and "best robust" are values (n,) or probabilities (n, K).
-        """
+        """What the models of a part, by name, say of the rows that it holds out."""
 
     def whole(self, rows: Rows, searched: Any, plain: bool) -> Learned:
-        """The model of all rows.
-
-        `plain` asks for the ordinary one: where rows that did not choose speak against the other.
-        """
+        """The model of all rows; `plain` asks for the ordinary one."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinearLearner:
-    """Linear models: Λ, and γ, t and the use of the domain if they are given.
-
-    Parameters
-    ----------
-    mixtures : MixtureSet
-        Λ.
-    gamma : float or None
-        γ of all models; None chooses.
-    robustness : float or None
-        t of the robust model; None chooses.
-    use_domain : "intercept", "slopes" or None
-        Whether the domain is a feature.
-    groups : ndarray of shape (n,) or None
-        The group of each row; one is never in two folds.
-    n_jobs : int
-        How many processes share the folds that choose.
-    """
+    """Linear models: Λ, and γ, t and the use of the domain if they are given."""
 
     mixtures: MixtureSet
     gamma: float | None

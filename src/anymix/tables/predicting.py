@@ -72,23 +72,7 @@ def predict_table(
 def predicted_stretches(
     model: TableModel, spool: Any, keep: Sequence[str] = (), kept: Any = None
 ) -> Iterator[Any]:
-    """The frames of `predict_table`, a stretch of a table on disk at a time.
-
-    Parameters
-    ----------
-    model : TableModel
-        The model.
-    spool : Spool
-        The rows to predict.
-    keep : sequence of str
-        Columns to copy.
-    kept : Spool or None
-        Another one of the same rows to copy them from.
-
-    Yields
-    ------
-    pandas.DataFrame
-    """
+    """The frames of `predict_table`, a stretch of a table on disk at a time."""
     source = spool if kept is None else kept
     names = [*model.columns, *_optional(model, spool)]
     for rows in spool.stretches():

@@ -30,30 +30,9 @@ def number_of_threads() -> int:
 
 
 def in_order(items: Iterable[A], work: Callable[[A], B], threads: int | None = None) -> Iterator[B]:
-    """work(item) of every item, in the order of the items.
-
-    At most `threads` + 4 items are in memory at any time. Whoever stops early, by an error or by
-    Ctrl-C, ends the reading too.
-
-    Parameters
-    ----------
-    items : iterable
-        What to work on; it is read in a thread of its own.
-    work : function
-        What to do with an item.
-    threads : int, optional
-        How many items are worked on at once; None is one for each core.
-
-    Yields
-    ------
-    object
-        What `work` gave.
-
-    Examples
-    --------
-    >>> list(in_order([1, 2, 3], lambda x: x * x))
-    [1, 4, 9]
-    """
+    """work(item) of every item, in the order of the items; the items are read in a thread."""
+    # At most `threads` + 4 items are in memory at any time. Whoever stops early, by an error or by
+    # Ctrl-C, ends the reading too.
     threads = number_of_threads() if threads is None else threads
     if threads < 1:
         raise InputError("threads", f"is {threads}", "give 1 or more, or None")

@@ -1,4 +1,12 @@
-"""One round of training: who is asked about which rows, and what their answers come to."""
+"""One round of training: which clients are asked about which rows, and what their answers sum to.
+
+Client c holds m_kc of the m_k rows of domain k, each of which gets the weights a_ck and b_ck, with
+
+    E Σ_c a_ck (sum of ∇ℓ over its rows of k) = λ_k ∇L_k     i.e.  E a_ck = λ_k/m_k
+    E Σ_c b_ck (sum of ℓ over its rows of k)  = L_k          i.e.  E b_ck = 1/m_k
+
+so the sums are unbiased for w and for λ. A run that diverges ends with an error, and no model.
+"""
 
 from __future__ import annotations
 
@@ -12,53 +20,86 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
-from anymix.flower.aggregation import Aggregation, Contribution
+from anymix.flower.aggregation import Aggregation, Contribution, Limits, Patience
+from anymix.flower.exchange import Answer, Question, Round
 from anymix.flower.members import MissingClientsError
-from anymix.flower.policy import Limits, Patience
-from anymix.flower.results import Record
-from anymix.flower.roster import Roster
-from anymix.flower.rounds import Answer, Question, Round
+from anymix.flower.results import History, Record
+from anymix.flower.roster import Holdings, Roster
 from anymix.flower.wire import TRAIN, with_vector
+from anymix.solvers.samplers import ModelSampler, Weighted
 
 Array = NDArray[np.float64]
-
-__all__ = ["TrainingRound"]
-
+DIVERGED = 1e3  # a loss so many times that of the start is no accident of a batch
 log = logging.getLogger("anymix.flower")
-
 ABSURD = 1e100  # no mean loss of rows is as large
+
+__all__ = ["TrainingRound", "check_growth", "row_weights", "too_long_a_step"]
+
+
+def row_weights(
+    held: Holdings,
+    mixture: Array,
+    sampler: ModelSampler,
+    clients_per_round: int | None,
+    seed: Sequence[int],
+) -> tuple[Array, Array]:
+    """a and b of a row of every entry of the holdings; `clients_per_round` None asks all."""
+    # All clients: a = λ/m, b = 1/m. Some: n // p draws of a client in every domain, by its rows.
+    # Weighted: n (or p) draws of a domain by λ and a client of it, for w; for λ as many of a domain
+    # uniformly, which so sees domains that it neglects.
+    m, p, k = held.sizes, held.shape[1], held.domains
+    weighted = isinstance(sampler, Weighted)
+    if clients_per_round is None and not weighted:
+        return (mixture / m)[k], (1 / m)[k]
+    n, rng = clients_per_round or p, np.random.default_rng(seed)
+    if weighted:
+        by_mixture = rng.multinomial(n, mixture / mixture.sum())
+        uniform = rng.multinomial(n, np.full(p, 1 / p))
+        a, b = (_draws(drawn, held, rng) for drawn in (by_mixture, uniform))
+        return a / held.m / n, b / held.m * (p / n)
+    if n < p:
+        fix = f"give {p} or more, one for every domain, or take sampler=Weighted()"
+        raise InputError("clients_per_round", f"is {n} for {p} domains", fix)
+    share = _draws(np.full(p, n // p), held, rng) / (n // p) / held.m
+    return mixture[k] * share, share
+
+
+def _draws(n: NDArray[np.int64], held: Holdings, rng: np.random.Generator) -> Array:
+    """How often each entry is drawn: n_k draws of a client of domain k, by its rows."""
+    drawn = np.zeros(len(held.m))
+    for k in np.flatnonzero(n):
+        who = held.by_domain[k]
+        drawn[who] = rng.multinomial(n[k], held.m[who] / held.m[who].sum())
+    return drawn
+
+
+def check_growth(losses: Array, when: str, roster: Roster, history: History) -> None:
+    """Losses that have grown a thousandfold since the first round are an InputError."""
+    seen = losses[np.isfinite(losses)]
+    first = next((record for record in history if not record["skipped"]), None)
+    if first is None or not seen.size:
+        return
+    start = np.nanmax(np.abs(first["domain_losses"]), initial=1e-6)
+    if seen.max() > DIVERGED * start:
+        name = roster.domains[int(np.nanargmax(losses))]
+        raise too_long_a_step(
+            f"makes the run diverge: the loss of domain {name!r} is {seen.max():.3g} {when}, and "
+            f"was {start:.3g} at the start"
+        )
+
+
+def too_long_a_step(found: str) -> InputError:
+    """What to do about a model that has run away."""
+    return InputError(
+        "step_w",
+        found,
+        "make step_w shorter (a tenth of it, say), or give limits=Limits(loss=..., update=...) if "
+        "a client may send anything",
+    )
 
 
 class TrainingRound:
-    """One round of training while its answers come in.
-
-    Parameters
-    ----------
-    number : int
-        The number of the round; the first is 1.
-    roster : Roster
-        The clients that are there.
-    a, b : ndarray
-        The weights of their rows, of each entry of the roster's holdings, see `sampling`; nobody
-        is asked where both are 0.
-    content : RecordDict
-        The model and the settings that all messages share.
-    n_parameters : int
-        D, the length of w.
-    started : float
-        When the round began, by `time.monotonic()`.
-
-    Attributes
-    ----------
-    A, B : ndarray of shape (asked, p)
-        The masses asked for, rows times weights, of the clients that are asked.
-    replies : Round
-        The messages and what came of them.
-    left : list of str
-        Clients that were asked and are no longer on the grid.
-    clipped : set of str
-        Whose contribution was cut to the limits.
-    """
+    """One round of training while its answers come in."""
 
     def __init__(
         self,
@@ -77,7 +118,7 @@ class TrainingRound:
         held = roster.holdings
         mass_a, mass_b = a * held.m, b * held.m
         asked = np.unique(held.clients[(mass_a > 0) | (mass_b > 0)])
-        self.A, self.B = held.rows(asked, mass_a), held.rows(asked, mass_b)
+        self.A, self.B = held.rows(asked, mass_a), held.rows(asked, mass_b)  # (asked, p)
         self._asked = (self.A > 0) | (self.B > 0)  # (asked, p)
         self._clients: list[int] = asked.tolist()
         self._rows = {roster.members[i].key: row for row, i in enumerate(self._clients)}
@@ -124,11 +165,9 @@ class TrainingRound:
         aggregation: Aggregation,
         failures: Mapping[str, int],
     ) -> None:
-        """Ask the clients; with "wait", those that fail or are silent again until the deadline.
-
-        `failures` counts how often each has failed before: who does so too often is not asked
-        again. When enough have answered, the others get a little more time.
-        """
+        """Ask the clients; with "wait", those that fail or are silent again until the deadline."""
+        # `failures` counts how often each has failed before: who does so too often is not asked
+        # again.
 
         def enough(replies: Round) -> bool:
             if not self.has_enough and aggregation.enough(self.A, self.B, self.here):
@@ -158,11 +197,9 @@ class TrainingRound:
     def go_on_without(
         self, patience: Patience, left_out: Sequence[str], excluded: Mapping[str, str]
     ) -> None:
-        """Whether a round without enough answers is skipped, or the end: MissingClientsError.
-
-        The others can go on, in the next round, without who has just been left out; so can another
-        node with the key of one of these, which is then not among the excluded.
-        """
+        """Whether a round without enough answers is skipped, or the end: MissingClientsError."""
+        # The others can go on without who has just been left out; so can another node with that
+        # key, which is then not among the excluded.
         replies = self.replies
         others = [key for key in replies.questions if key not in excluded]
         others_can_go_on = bool(others) and bool(self.left or left_out)
@@ -175,10 +212,8 @@ class TrainingRound:
         )
 
     def check_not_blown_up(self, w: Array) -> None:
-        """When all send nonsense, it is the model's fault and not the clients'.
-
-        Of a single client only after a step: before, it is the client's.
-        """
+        """When all send nonsense, it is the model's fault and not the clients'."""
+        # Of a single client only after a step: before, it is the client's.
         replies = self.replies
         alone = len(self.roster.members) == 1 and bool(w.any())
         if len(replies.rejected) > (0 if alone else 1) and not replies.answers:

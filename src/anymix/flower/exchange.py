@@ -1,10 +1,9 @@
-"""One round: a question to each of several clients, asked again until all have answered.
+"""The one way to ask clients: send a question to each, take the replies, ask again, give up.
 
-The one way to ask clients, for training and for solving. Every reply is accounted for: it is an
-answer of the form that the question declares, an error that the client raised, or nonsense; who
-sent none is missing, and so is a client that was killed, for which the SuperLink may reply that it
-is not available. Whoever asks decides who is asked again, and what to do when answers are missing
-in the end.
+Every reply is accounted for: it is an answer of the form that the question declares, an error that
+the client raised, or nonsense. Who sent none is missing, and so is a client that was killed, for
+which the SuperLink may reply that it is not available. The caller decides who is asked again, and
+what to do when answers are missing in the end.
 """
 
 from __future__ import annotations
@@ -22,15 +21,59 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.flower.client_errors import why
-from anymix.flower.post import Post
 from anymix.flower.wire import MessageError, is_unavailable, n_bytes, unpack
 
 Answer = dict[str, NDArray[np.float64]]
 Shapes = Mapping[str, tuple[int, ...]]
-
-__all__ = ["Answer", "Question", "Round", "read_answer"]
-
 log = logging.getLogger("anymix.flower")
+
+__all__ = ["Answer", "Post", "Question", "Round", "read_answer"]
+
+
+class Post:
+    """Messages that were sent, and the replies as they come, late ones too."""
+
+    # Flower's own `send_and_receive` looks only every three seconds, and forgets what comes later.
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid, self.waiting, self.dropped = grid, dict[str, int](), 0
+
+    def send(self, messages: Iterable[Message]) -> None:
+        """Send messages; one that the grid does not take is as good as lost."""
+        messages = list(messages)
+        ids = list(self.grid.push_messages(messages)) if messages else []
+        for message, message_id in zip(messages, ids, strict=False):
+            if message_id:
+                self.waiting[message_id] = message.metadata.dst_node_id
+
+    def take(self) -> list[tuple[int, Message]]:
+        """The replies that are here, each with the node asked: a server may reply in its name."""
+        replies = []
+        for reply in self.grid.pull_messages(sorted(self.waiting)) if self.waiting else []:
+            node_id = self.waiting.pop(reply.metadata.reply_to_message_id, None)
+            if node_id is None:
+                self.dropped += 1
+            else:
+                replies.append((node_id, reply))
+        return replies
+
+    def listen(
+        self,
+        timeout: float,
+        hear: Callable[[int, Message], None],
+        done: Callable[[], bool] = lambda: False,
+        poll: float = 0.02,
+    ) -> None:
+        """Give the replies to `hear` as they come, until all are here, `done` or the timeout."""
+        end = time.monotonic() + timeout
+        while True:
+            for node_id, reply in self.take():
+                hear(node_id, reply)
+            rest = end - time.monotonic()
+            if not self.waiting or rest <= 0 or done():
+                return
+            time.sleep(min(poll, rest))
+            poll = min(1.5 * poll, 0.5)  # a fast network is asked often, a slow one not too often
 
 
 def nothing_else(answer: Answer) -> str | None:
@@ -39,38 +82,15 @@ def nothing_else(answer: Answer) -> str | None:
 
 @dataclass(frozen=True)
 class Question:
-    """What one client is asked, and the form of a good answer.
-
-    Attributes
-    ----------
-    content : RecordDict
-        The content of the message.
-    shapes : dict of str to tuple
-        The arrays of a good answer: all of finite numbers, and no others.
-    check : function
-        Answer -> what else is wrong with it, or None.
-    """
+    """What one client is asked, and the form of a good answer."""
 
     content: RecordDict
-    shapes: Shapes
-    check: Callable[[Answer], str | None] = nothing_else
+    shapes: Shapes  # all arrays of a good answer, of finite numbers
+    check: Callable[[Answer], str | None] = nothing_else  # what else is wrong, or None
 
 
 def read_answer(content: RecordDict, question: Question) -> Answer:
-    """The arrays of a reply, as float64; MessageError says what is wrong with it.
-
-    Parameters
-    ----------
-    content : RecordDict
-        What a client sent: arrays, and vectors among its settings.
-    question : Question
-        What it was asked.
-
-    Returns
-    -------
-    dict of str to ndarray
-        Just the arrays that the question declares.
-    """
+    """The arrays of a reply, as float64; MessageError says what is wrong with it."""
     arrays, settings = unpack(content)
     found: dict[str, Any] = {**settings, **arrays}
     shapes = {name: getattr(value, "shape", value) for name, value in found.items()}
@@ -87,36 +107,7 @@ def read_answer(content: RecordDict, question: Question) -> Answer:
 
 
 class Round:
-    """Questions to clients, by key, and what came of them.
-
-    Parameters
-    ----------
-    kind : str
-        The type of the messages, see `wire`.
-    questions : dict of str to Question
-        By the key of the client.
-    nodes : dict of str to int
-        The node of each client; whoever comes back elsewhere may be given another one.
-    group : str
-        The group id of the messages.
-
-    Attributes
-    ----------
-    answers : dict of str to dict
-        The good answers, by the key of the client.
-    failed : dict of str to str
-        Who raised an error, and which.
-    rejected : dict of str to str
-        Who sent nonsense, and what is wrong with it.
-    errors : Counter of str
-        How often each client has raised in this round.
-    asked : int
-        How many messages were sent; more than there are clients where some were asked again.
-    dropped : int
-        Replies that were not looked at: second ones, and those of nobody that was asked.
-    sent, received : int
-        Bytes of the arrays.
-    """
+    """Questions to clients, by key, and what came of them."""
 
     def __init__(
         self,
@@ -159,23 +150,8 @@ class Round:
         again: Callable[[Round], Iterable[str]] = lambda asked: (),
         enough: Callable[[Round], bool] = lambda asked: False,
     ) -> None:
-        """Send the questions and take the replies, again for those that `again` names.
-
-        The answer to an earlier message of this round counts when it comes late. Between two
-        messages is a pause, each time twice as long, up to five seconds.
-
-        Parameters
-        ----------
-        grid : flwr.serverapp.Grid
-            Where the clients are.
-        timeout : float
-            Seconds to wait for the replies, each time.
-        again : function
-            Round -> the keys of those to ask once more, none to leave it at that. Called whenever
-            somebody's answer is not there.
-        enough : function
-            Round -> whether the answers that are here will do.
-        """
+        """Send the questions and take the replies; those that `again` names are asked once more."""
+        # An answer to an earlier message of this round counts when it comes late.
         keys, post, pause = list(self.questions), Post(grid), 0.05
 
         def done() -> bool:
@@ -206,10 +182,7 @@ class Round:
         ]
 
     def take(self, reply: Message, node_id: int | None = None) -> None:
-        """Put a reply to the answers, the failures or the nonsense; the first answer counts.
-
-        `node_id` is who was asked: an error may be sent in its name by the server between.
-        """
+        """Put a reply to the answers, the failures or the nonsense; the first answer counts."""
         node_id = reply.metadata.src_node_id if node_id is None else node_id
         key = self._keys.get(node_id)
         if key is None or key in self.answers or key in self.rejected:
