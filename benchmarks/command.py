@@ -53,7 +53,7 @@ def fit(table: Path, target: str, domain: str, source: Path | None = None) -> Ru
 
     The process reads its own peak: what the system reports of a child counts its parent's too.
     """
-    words = ["fit", str(table), "-t", target, "-d", domain, "--quiet"]
+    words = ["fit", str(table), "-t", target, "-d", domain, "--model", "linear", "--quiet"]
     more = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}
     if source is not None:
         more["PYTHONPATH"] = str(source)

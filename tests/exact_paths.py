@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anymix as ax
-from anymix.solvers.compiled.euclidean_tree import euclidean, euclidean_read, euclidean_step
+from anymix.solvers.compiled.kernels import euclidean, euclidean_read, euclidean_step
 from anymix.solvers.samplers import EveryDomain, PerDomain, UniformDomain, Weighted
 from anymix.solvers.stochastic import Iterate, optimistic_afl, stochastic_afl
 

@@ -1,4 +1,4 @@
-"""The house is tidy: no module has the name of nothing, or of what it exports."""
+"""Names of modules and scripts."""
 
 import ast
 import sys

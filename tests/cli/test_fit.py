@@ -66,6 +66,47 @@ def test_fit_writes_a_model_a_report_and_json(people: Path, tmp_path: Path) -> N
     assert sorted(p.name for p in tmp_path.iterdir()) == ["new", "report.html"]  # nothing half done
 
 
+def test_auto_is_the_default_and_predicts_with_and_without_the_domain(
+    people: Path, tmp_path: Path
+) -> None:
+    out, page = tmp_path / "m.joblib", tmp_path / "page.html"
+    words = ("fit", people, "-t", "income", "-d", "region", "--holdout", 0.3)
+    result = json.loads(run(*words, "--json", "--out", out, "--report", page))
+    expected = fit_table(read_table(people), "income", ["region"], model="auto", holdout=0.3)
+    assert list(result["audits"]) == ["ordinary", "recommended", "domain known"]
+    for name, found in expected.audits.items():
+        losses = [row["loss"] for row in result["audits"][name]["domains"]]
+        assert losses == pytest.approx(found.domain_losses.tolist())
+    assert expected.recommendation is not None
+    assert result["recommendation"]["chosen"] == expected.recommendation.chosen
+    assert result["verdict"] == expected.verdict
+    assert result["files"] == {"model": str(out), "report": str(page)}
+    assert 'id="choice"' in page.read_text("utf-8")
+    unknown = tmp_path / "unknown.csv"
+    make_people().drop(columns="region").to_csv(unknown, index=False)
+    said = [pd.read_csv(io.StringIO(run("predict", out, table))) for table in (people, unknown)]
+    assert len(said[0]) == len(said[1]) == 400
+    assert not np.allclose(said[0].iloc[:, 1], said[1].iloc[:, 1])
+
+
+def test_large_tables_and_options_of_linear_models_make_the_default_linear(
+    people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("fit", people, "-t", "income", "-d", "region", "--holdout", 0.3, "--json")
+    assert "certificate" in json.loads(run(*words, "--gamma", 0.1))
+    monkeypatch.setattr("anymix.cli.fit.MOST_CELLS", 100)
+    assert "certificate" in json.loads(run(*words))
+
+
+def test_what_auto_has_not_is_refused(
+    people: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("fit", people, "-t", "income", "-d", "region", "--model", "auto", "--gamma", 0.1)
+    code, error = fail(monkeypatch, capsys, *words)
+    assert code == 1
+    assert error.startswith("error: --gamma is 0.1")
+
+
 def test_quiet_prints_nothing(people: Path) -> None:
     assert run("fit", people, "-t", "income", "-d", "region", "--gamma", 0.1, "--quiet") == ""
 

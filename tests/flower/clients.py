@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import anymix as ax
 from anymix.flower import LocalGrid, client_app
+from anymix.flower.roster import Holdings
 from anymix.flower.wire import pack, unpack
 
 
@@ -99,3 +100,10 @@ class Tampered(ClientApp):
             self.change(arrays, settings)
             return Message(pack(arrays, settings), reply_to=message)
         return reply
+
+
+def holdings_of(counts: NDArray[Any]) -> Holdings:
+    """Who has how many rows of what, from a table (clients, p)."""
+    clients, domains = np.nonzero(counts)
+    n_clients, p = counts.shape
+    return Holdings(clients, domains, counts[clients, domains], (n_clients, p))

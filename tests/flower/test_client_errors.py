@@ -14,7 +14,6 @@ from flwr.clientapp import ClientApp
 from flwr.common.serde import message_to_proto
 from torch import nn
 
-import anymix as ax
 from anymix.errors import InputError
 from anymix.flower import (
     AgnosticStrategy,
@@ -25,12 +24,6 @@ from anymix.flower import (
     federated_certify,
     federated_fit,
     federated_solve,
-)
-from anymix.flower.personal import (
-    federated_choice,
-    federated_clusters,
-    federated_personal,
-    personal_client_app,
 )
 from anymix.flower.wire import pack
 
@@ -80,10 +73,6 @@ def linear(fails: int) -> ClientApp:
     return client_app(Ill(fails), classes=[0, 1], keep=False)
 
 
-def personal(fails: int) -> ClientApp:
-    return personal_client_app(Ill(fails), classes=[0, 1])
-
-
 def train(grid: LocalGrid, **options: Any) -> Any:
     return AgnosticStrategy(**STEPS, **options).start(grid, num_rounds=2)
 
@@ -109,19 +98,6 @@ FAILURES: dict[str, tuple[Callable[[], ClientApp], Callable[[LocalGrid], Any], s
     "fit, counts": (lambda: linear(2), fit, "query.folds", True),
     "fit, sums": (lambda: linear(3), fit, "query.folds", True),
     "train": (lambda: linear(2), train, "train", True),
-    "clusters": (lambda: personal(1), federated_clusters, "query.describe", False),
-    "personal": (
-        lambda: personal(1),
-        lambda grid: federated_personal(grid, np.zeros(3)),
-        "query.personal",
-        False,
-    ),
-    "choice": (
-        lambda: personal(1),
-        lambda grid: federated_choice(grid, np.eye(3)[:2]),
-        "query.choose",
-        False,
-    ),
 }
 
 
@@ -254,21 +230,6 @@ def test_what_the_server_may_know() -> None:
             run(grid)
         return set(grid.errors)
 
-    def numbers(context: Context) -> Any:
-        return X, X[:, 0], DOMAINS
-
-    def nothing(context: Context) -> Any:
-        return [], [], []
-
     module = client_app(good, lambda: nn.Linear(2, 2))
     assert reasons(module, solve) == {("query.solve", "kind")}
     assert reasons(linear(99), lambda grid: train(grid, local_epochs=2)) == {("train", "kind")}
-    squares = personal_client_app(numbers, ax.SquaredError())
-    assert reasons(squares, federated_clusters) == {("query.describe", "kind")}
-    wrong = np.zeros(7)
-    found = reasons(personal(99), lambda grid: federated_personal(grid, wrong))
-    assert found == {("query.personal", "kind")}
-    found = reasons(personal(99), lambda grid: federated_choice(grid, [wrong, wrong]))
-    assert found == {("query.choose", "kind")}
-    empty = personal_client_app(nothing, classes=[0, 1])
-    assert reasons(empty, federated_clusters) == {("query.describe", "rows")}

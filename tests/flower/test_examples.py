@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import sys
 from itertools import chain
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Context, RecordDict
+from flwr.app import ArrayRecord, Context, Message, RecordDict
 from flwr.supercore.constant import DEFAULT_SIMULATION_CONFIG
 from tiny_language import tiny_language
 
 from anymix import datasets
+from anymix.flower import LocalGrid
 from anymix.flower.apps import App, read_overrides
 from anymix.flower.engines import federate
 from anymix.mixtures import Point
@@ -119,3 +121,33 @@ def test_phones_hold_real_text_of_both_kinds(monkeypatch: pytest.MonkeyPatch) ->
     documents = X[domains.count("conversation") :].tolist()
     assert not [row for row in documents if row in other[n:].tolist()]  # on one phone only
     sys.modules["federated_keyboard.real_text"].texts.cache_clear()
+
+
+def printed(name: str, capsys: pytest.CaptureFixture[str]) -> dict[str, list[float]]:
+    """The numbers of each line that an example prints, by the line's first word."""
+    runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"]()
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    return {words[0]: [float(x) for x in words[1:] if "." in x] for words in lines}
+
+
+def test_clusters_of_clients_find_the_rare_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed("federated_clusters", capsys)
+    assert len(found["agnostic"]) == 3  # kinds of clients, which nobody told
+    assert max(found["agnostic"]) < max(found["ordinary"]) - 0.2
+
+
+def test_personal_models_are_better_for_clients_that_differ(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = printed("federated_personal", capsys)
+    assert found["personal"][0] < found["shared"][0] - 0.05
+
+
+def test_the_own_model_stays_with_the_client() -> None:
+    space = runpy.run_path(str(EXAMPLES / "federated_personal.py"))
+    grid = LocalGrid(space["app"], nodes=2)
+    sent = RecordDict({"model": ArrayRecord([np.zeros(4)])})
+    asked = [Message(sent, node, "query.personal") for node in grid.get_node_ids()]
+    for reply in grid.send_and_receive(asked):
+        assert list(reply.content) == ["told"]
+        assert set(reply.content.metric_records["told"]) == {"rows", "shared", "personal"}

@@ -13,8 +13,7 @@ from flower.clients import app_of, grid_of, spread, table
 import anymix as ax
 from anymix.errors import InputError
 from anymix.flower import AgnosticStrategy, LocalGrid, Privacy, Robust, federated_train
-from anymix.flower.client_data import number_of
-from anymix.flower.held_out import split, take
+from anymix.flower.client_data import number_of, split, take
 from anymix.flower.judging import Best, judge, worst_of
 from anymix.flower.members import Members
 from anymix.flower.wire import record_of

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import anymix as ax
-from anymix.flower.lockstep import side_by_side
+from anymix.flower.folded_clients import side_by_side
 from anymix.problem.part_sums import answer
 from anymix.problem.parts import Parts
 

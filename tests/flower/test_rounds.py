@@ -11,7 +11,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, 
 from flwr.clientapp import ClientApp
 
 from anymix.flower import LocalGrid
-from anymix.flower.rounds import Question, Round, read_answer
+from anymix.flower.exchange import Question, Round, read_answer
 from anymix.flower.wire import TRAIN, MessageError, pack
 
 GOOD: dict[str, Any] = {"update": np.ones(2), "sums": np.array([1.0, 2.0, 3.0])}

@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flower.clients import holdings_of
 from flwr.app import Array, ArrayRecord, Context
 from numpy.typing import NDArray
 
 import anymix as ax
 from anymix.errors import InputError
-from anymix.flower import AgnosticStrategy, LocalGrid, client_app
-from anymix.flower import model_arrays as model_arrays_file
+from anymix.flower import AgnosticStrategy, LocalGrid, client_app, training_run
 from anymix.flower.client_rows import LinearRows
-from anymix.flower.holdings import Holdings
 from anymix.flower.members import Members
-from anymix.flower.model_arrays import ModelArrays
 from anymix.flower.roster import Member, Roster
-from anymix.flower.sampling import entry_weights, row_weights
+from anymix.flower.training_round import row_weights
+from anymix.flower.training_run import ModelArrays
 from anymix.solvers.samplers import FullBatch, PerDomain, Weighted
 
 
@@ -99,7 +98,7 @@ def test_a_round_takes_memory_for_those_asked() -> None:
     roster, mixture = many(3000, 500), np.full(500, 1 / 500)
     assert roster.sizes.sum() == 6000
     tracemalloc.start()
-    a, b = entry_weights(roster.holdings, mixture, Weighted(), 20, [0])
+    a, b = row_weights(roster.holdings, mixture, Weighted(), 20, [0])
     asked = np.unique(roster.holdings.clients[(a > 0) | (b > 0)])
     roster.holdings.rows(asked, a)
     peak = tracemalloc.get_traced_memory()[1]
@@ -137,14 +136,15 @@ def test_without_the_zeros_the_weights_are_the_same(sampler: Any) -> None:
     counts[0] = 1.0
     mixture = rng.dirichlet(np.ones(4))
     for seed in range(20):
-        found = row_weights(counts, mixture, sampler, 8, [seed])
+        held = holdings_of(counts)
+        found = [held.table(v) for v in row_weights(held, mixture, sampler, 8, [seed])]
         np.testing.assert_allclose(found, dense_weights(counts, mixture, sampler, 8, [seed]))
 
 
 def test_holdings_are_the_table() -> None:
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 3, size=(7, 5)).astype(float)
-    held = Holdings.of(counts)
+    held = holdings_of(counts)
     np.testing.assert_array_equal(held.table(held.m), counts)
     np.testing.assert_array_equal(held.sizes, counts.sum(axis=0))
     some = np.array([1, 4, 6])
@@ -161,7 +161,7 @@ def test_fewer_clients_than_domains_says_what_to_choose() -> None:
 
 
 def test_a_model_too_large_for_a_message_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_arrays_file, "MOST_BYTES", 1000)
+    monkeypatch.setattr(training_run, "MOST_BYTES", 1000)
     record = ArrayRecord({"w": Array(np.zeros(200))})
     with pytest.raises(InputError, match="give float32 or float16 arrays"):
         ModelArrays(record, 200)

@@ -1,20 +1,18 @@
 from __future__ import annotations
 
-import inspect
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
-from flower.clients import app_of, grid_of, spread, table
+from flower.clients import app_of, grid_of, holdings_of, spread, table
 from flwr.app import Array, ArrayRecord, ConfigRecord
 
 import anymix as ax
 from anymix import datasets
 from anymix.errors import InputError
-from anymix.flower import AgnosticStrategy, Limits, LocalGrid, Patience, Privacy, Sum
-from anymix.flower.moved import MOVED
-from anymix.flower.sampling import row_weights
+from anymix.flower import AgnosticStrategy, Limits, LocalGrid, Patience, Sum
+from anymix.flower.training_round import row_weights
 from anymix.solvers.optimizers import Adam
 from anymix.solvers.samplers import FullBatch, PerDomain, Weighted
 
@@ -93,8 +91,9 @@ def test_sampled_clients_are_unbiased_for_w_and_for_the_mixture(
     counts = np.array([[9.0, 0, 1], [1.0, 2, 0], [0, 6.0, 3], [5.0, 0, 0]])
     mixture = np.array([0.7, 0.3, 0.0])
     q = counts / counts.sum(axis=0)
-    draws = np.array([row_weights(counts, mixture, sampler, n, [seed]) for seed in range(4000)])
-    draws *= counts
+    held = holdings_of(counts)
+    drawn = [row_weights(held, mixture, sampler, n, [seed]) for seed in range(4000)]
+    draws = np.array([[held.table(v * held.m) for v in pair] for pair in drawn])
     error = draws.std(axis=0) / np.sqrt(len(draws)) + 1e-12
     z = (draws.mean(axis=0) - np.array([mixture * q, q])) / error
     assert np.abs(z).max() < 4.5
@@ -257,22 +256,6 @@ def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
 def test_bad_policies_are_named(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
-
-
-@pytest.mark.parametrize("name", MOVED)
-def test_arguments_that_have_moved_say_where(name: str) -> None:
-    with pytest.raises(InputError, match=f"{name} is no argument since 0.2; give ") as info:
-        AgnosticStrategy(**{**STEPS, name: 1})
-    keyword, _, value = info.value.fix.removeprefix("give ").partition("=")
-    assert keyword in inspect.signature(AgnosticStrategy).parameters
-    kind = {"Patience": Patience, "Limits": Limits, "Sum": Sum, "Privacy": Privacy}
-    made, _, rest = value.partition("(")
-    assert rest == "...)" or rest.partition("=")[0] in inspect.signature(kind[made]).parameters
-
-
-def test_an_argument_that_never_was_is_pythons_error() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
-        AgnosticStrategy(**{**STEPS, "colour": "red"})
 
 
 def test_data_and_set_that_do_not_fit() -> None:

@@ -24,7 +24,7 @@ import anymix as ax
 from anymix.errors import InputError
 from anymix.partitions import from_batches
 from anymix.partitions.chunks import read_chunk
-from anymix.partitions.passing import in_order
+from anymix.partitions.prefetch import in_order
 from anymix.partitions.scanning import row_hash
 
 TIGHT: dict[str, Any] = {"gamma": 1e-2, "tol": 1e-12}

@@ -19,7 +19,7 @@ from partitions.test_parquet_files import in_memory, people
 import anymix as ax
 from anymix.errors import InputError
 from anymix.partitions import from_dask
-from anymix.partitions.dealing_out import places, together
+from anymix.partitions.on_dask import places, together
 
 TIGHT: dict[str, Any] = {"gamma": 1e-2, "tol": 1e-12}
 

@@ -13,8 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import anymix as ax
 from anymix.errors import InputError
 from anymix.pytorch import AgnosticLoss, DomainBatches, PerDomain, Proportional, Weighted
-from anymix.pytorch.drawing import of_all
-from anymix.pytorch.walks import Walk
+from anymix.pytorch.batches import Walk, of_all
 
 IDS = np.repeat(np.arange(3), [40, 10, 3])
 

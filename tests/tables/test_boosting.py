@@ -91,5 +91,5 @@ def test_trees_refuse_what_they_have_not() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             fit_table(shop(60), "bought", ["region"], model="boosted", **options)
-    with pytest.raises(ValueError, match="model is 'forest'; give 'linear' or 'boosted'"):
+    with pytest.raises(ValueError, match="model is 'forest'; give 'auto', 'linear' or 'boosted'"):
         fit_table(shop(60), "bought", ["region"], model="forest")

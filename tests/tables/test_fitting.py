@@ -285,13 +285,31 @@ def test_where_nothing_is_gained_the_ordinary_model_is_kept_and_this_is_said_fir
 
 
 def test_where_a_small_domain_differs_the_robust_model_is_taken() -> None:
-    found = fit_table(shop(), "bought", ["region"], drop=["spent"])
+    r = np.random.default_rng(0)
+    X, region = r.normal(size=(1000, 3)), np.repeat(["city", "rural"], [900, 100])
+    effect = np.where(region[:, None] == "city", [2, 0.5, 0], [2, -1, 1])
+    y = np.where((X * effect).sum(axis=1) + r.logistic(size=1000) > 0, "yes", "no")
+    frame = pd.DataFrame(X, columns=["x", "z", "u"]).assign(region=region, ill=y)
+    found = fit_table(frame, "ill", ["region"])
     assert not found.choice.is_ordinary
     assert found.verdict.startswith("The robust model is better where the ordinary one is worst")
-    assert found.comparison.gain > 0.1
+    assert (
+        found.audits["robust"].domain_losses[1] < found.beside["a constant guess"].domain_losses[1]
+    )
+    assert found.comparison.gain > 0.08
     low, high = found.comparison.worst_difference[1:]
     assert low < -0.1
     assert high < 0
+
+
+def test_a_robust_model_that_is_worse_than_a_constant_guess_is_not_taken() -> None:
+    """In the south all is reversed: one linear model for both is no better there than none."""
+    found = fit_table(shop(), "bought", ["region"], drop=["spent"])
+    assert found.choice.is_ordinary
+    assert found.comparison.is_sure_gain  # the best robust model, which is shown
+    known = found.beside["the ordinary model with the domain"]
+    assert known.domain_losses[1] < found.beside["a constant guess"].domain_losses[1] - 0.05
+    assert known.pooled_loss < found.audits["ordinary"].pooled_loss
 
 
 def test_noise_is_no_better_than_a_constant_guess_and_this_is_said_first() -> None:
@@ -327,7 +345,7 @@ def test_the_domain_can_be_a_feature(kind: str) -> None:
     frame = shop()
     found = fit_table(frame, "bought", ["region"], drop=["spent"], use_domain=kind)
     without = found.beside["the ordinary model without the domain"]
-    used = found.audits["ordinary" if found.choice.is_ordinary else "robust"]
+    used = found.audits["ordinary" if kind == "slopes" else "robust"]
     assert used.agnostic_loss < without.agnostic_loss - 0.1
     assert {"region"} < set(found.model.columns)
     said = found.model.predict_proba(frame)

@@ -49,5 +49,5 @@ def test_domains_that_are_numbers_are_told_apart_too(model: str) -> None:
     same, _ = predict_table(names, new.assign(g=["one", "two", "none"]))
     np.testing.assert_allclose(said["probability of yes"], same["probability of yes"])
     assert said["probability of yes"][0] > said["probability of yes"][1] + 0.3
-    assert notes == ["1 row of domains that were not fitted, served by what all share"]
+    assert notes == ["1 row of domains that were not fitted, served as if it were not known"]
     assert numbers.unseen_domains(new.assign(g=77))[0].startswith("3 rows of domains")

@@ -55,26 +55,28 @@ def test_a_table_in_folds(counted: Counter[str]) -> None:
     assert counted["domains"] == counted["targets"] == 1
     assert counted["encode"] == 0  # these are categories already
     assert counted["learn"] == parts + 1  # and once from all rows
-    folds = 2 * 5  # of one choice, which the parts share
-    assert counted["problems"] == folds + parts + 1
+    folds = 5  # of one choice, which the parts share
+    known = 2 * folds + parts  # with the domain: intercepts, slopes; then the better of them
+    assert counted["problems"] == folds + parts + 1 + known
     assert counted["read again"] == 0
-    assert counted["merged"] <= folds + parts + 1
-    first, later = folds // 2, folds - folds // 2  # of γ₀ all are tried in the first repeat only
-    ordinary = counted["models"] - 5 * 5 * folds  # less the candidates
-    assert 11 * first + 3 * later <= ordinary <= 11 * first + 5 * later + folds  # γ₀ between them
+    assert counted["merged"] <= folds + parts + 1 + known
+    gammas = 3 * 11 * folds  # of γ₀ without the domain, with intercepts, with slopes
+    assert (
+        counted["models"] <= gammas + 4 * 5 * folds + 3 * folds + 5 * folds
+    )  # candidates, between
 
 
 def test_a_table_with_a_share_held_out(counted: Counter[str]) -> None:
     fitting.fit_table(words(), "bought", ["region"], holdout=0.25, gamma=0.1)
     assert counted["learn"] == 2
-    assert counted["problems"] == 2 * 5 + 1 + 1  # folds, the part, all rows
+    assert counted["problems"] == 5 + 2 + 1  # folds, the part without and with domain, all rows
     assert counted["domains"] == counted["targets"] == 1
 
 
 def test_a_table_and_a_test_table_are_fitted_once(counted: Counter[str]) -> None:
     fitting.fit_table(words(), "bought", ["region"], test=words(300), gamma=0.1)
     assert counted["learn"] == 1
-    assert counted["problems"] == 2 * 5 + 1 + 1
+    assert counted["problems"] == 5 + 2 + 1
     assert counted["domains"] == 2  # of both tables
 
 

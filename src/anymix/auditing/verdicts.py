@@ -44,7 +44,7 @@ def verdict(
     >>> verdict(compare(ordinary, robust, ("ordinary", "robust")), kept=True)
     'Nothing to gain for the worst domain with these data and features: the ordinary model is kept.'
     """
-    said = _decision(pair, kept) if asked is None else _as_asked(pair, asked)
+    said = _decision(pair, kept, floor) if asked is None else _as_asked(pair, asked)
     if floor is None:
         return said
     learnt = compare(floor, pair.a if kept else pair.b)
@@ -57,7 +57,7 @@ def verdict(
     return said + _where_worse("ordinary" if kept else "robust", learnt)
 
 
-def _decision(pair: Comparison, kept: bool) -> str:
+def _decision(pair: Comparison, kept: bool, floor: Audit | None) -> str:
     """The model that rows held out have chosen, and why."""
     rows = zip(pair.a.row_losses, pair.b.row_losses, strict=True)
     same = not any(np.any(a != b) for a, b in rows)
@@ -65,6 +65,8 @@ def _decision(pair: Comparison, kept: bool) -> str:
         return "No robust model differs from the ordinary one for these mixtures: it is kept."
     if kept and is_worse_everywhere(pair):
         return "A robust model is worse for everybody on rows not seen: keep the ordinary model."
+    if kept and pair.is_sure_gain:
+        return _not_taken(pair, floor)
     if kept:
         return (
             "Nothing to gain for the worst domain with these data and features: the ordinary "
@@ -84,6 +86,21 @@ def _decision(pair: Comparison, kept: bool) -> str:
     return (
         "The robust model is taken, but its gain where the ordinary one is worst cannot be told "
         f"from none on the rows judged ({price})."
+    )
+
+
+def _not_taken(pair: Comparison, floor: Audit | None) -> str:
+    """Why the ordinary model is kept, though a robust one is better where it is worst."""
+    a, b, lam = pair.a, pair.b, pair.a.worst_mixture
+    if floor is not None and lam @ floor.domain_losses <= lam @ b.domain_losses:
+        why = "there a constant guess is as good"
+    elif pair.price > 0:
+        why = f"at a price: {_price(pair)}"
+    else:
+        why = "the rows that chose did not show it"
+    return (
+        "The ordinary model is kept. A robust one is better where it is worst "
+        f"({signed(pair.told_difference[0])} {a.unit_title}), but {why}."
     )
 
 

@@ -1,4 +1,4 @@
-"""`anymix demo`: two models of Adult, and what the second costs and gains."""
+"""`anymix demo`: which model to use for Adult, of whose rows one in 80 is of a small group."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,11 +7,12 @@ import typer
 
 from anymix.cli.files import check_outputs, is_installed
 from anymix.cli.options import Json, Quiet
-from anymix.cli.output import as_training, print_result, steps, write_report
+from anymix.cli.output import print_advice, steps, write_report
 
 __all__ = ["show_demo"]
 
-CONSTANT = "a constant guess"
+ADAPTED = "50 unlabelled"
+UNLABELLED = 50
 
 
 def show_demo(
@@ -21,11 +22,12 @@ def show_demo(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Show on real data what a robust model gains for a small group, and what it costs the others.
+    """Show on real data which model to use for a small group, and what it costs the others.
 
     The table is Adult: who earns more than 50,000 dollars a year? One person in 80 has a
-    doctorate. An ordinary and a robust model are trained and compared on rows that neither has
-    seen, for people with a doctorate and for all others. The first run downloads the data.
+    doctorate. The ordinary model, the one recommended where nobody says who has a doctorate, the
+    one that is told, and the one adapted to 50 unlabelled people with a doctorate are compared on
+    rows that none has seen. The first run downloads the data.
 
     Examples:
 
@@ -35,50 +37,46 @@ def show_demo(
     """
     target = out / "report.html"
     check_outputs({"--out": target})
-    from anymix import compare
-    from anymix.auditing.verdicts import verdict
-
     shown = not (quiet or as_json)
     with steps(shown) as step:
-        audits, best, n = _fitted(step)
-    floor = audits.pop(CONSTANT)
-    found = compare(audits["ordinary"], audits["robust"], ("ordinary", "robust"))
-    said = verdict(found, best.robustness_ == 0, floor)
-    notes = [f"Judged on the {n:,} test rows of Adult."]
-    title, page, more = "Adult: doctorate or not", None, {}
+        found, choice, n = _fitted(step)
+    notes = [
+        f"Judged on the {n:,} test rows of Adult.",
+        f"'recommended' is {choice.chosen}, 'domain known' is {choice.with_domain}.",
+        f"{ADAPTED!r} is adapted to {UNLABELLED} of the test rows of doctorates, without their "
+        "targets: a model for a place like that, not for all others.",
+    ]
+    page = None
     if is_installed("jinja2"):  # without it the rest is still worth showing
-        more = {"frontier": best.frontier_, "verdict": said, "beside": {CONSTANT: floor}}
-        page = write_report(target, audits, title, best.solution_, notes, **more)
-    print_result(
-        found,
-        files={"report": page},
-        notes=notes,
-        training=as_training(
-            *(best.robustness_, best.gamma_, best.mixture_, best.certificate_, best.frontier_)
-        ),
-        shown=shown,
-        as_json=as_json,
-        verdict=said,
-        beside={CONSTANT: floor},
-    )
+        title = "Adult: doctorate or not"
+        page = write_report(target, found, title, notes=notes, recommendation=choice)
+    print_advice(found, choice, {"report": page}, notes, shown, as_json)
 
 
-def _fitted(step: Any) -> tuple[dict[str, Any], Any, int]:
-    """The audits of both models and a constant guess, the model chosen, and how many test rows."""
+def _fitted(step: Any) -> tuple[Any, Any, int]:
+    """The models side by side, the recommendation, and how many test rows there are."""
     import numpy as np
 
     import anymix as ax
+    from anymix.auditing.side_by_side import KNOWN, ORDINARY, RECOMMENDED, SideBySide
     from anymix.datasets import load_adult
 
     step("fetching Adult")
     adult = load_adult(progress=False)
-    step("ordinary and robust models, by rows held out")
-    model = ax.AgnosticClassifierCV().fit(adult.X, adult.y, domains=adult.domains)
-    shares = [np.mean(adult.y == name) for name in model.classes_]
+    step("models without and with the domain, judged on held-out rows")
+    model = ax.AnyMixClassifier().fit(adult.X, adult.y, domains=adult.domains)
+    choice = model.recommendation_
+    X, d = adult.X_test, adult.domains_test
+    assert choice.with_domain is not None  # Adult has two domains
+    every = model.candidate_predictions(X, d)
+    place = np.flatnonzero(d == "doctorate")[:UNLABELLED]
     said = {
-        "ordinary": model.ordinary_.predict_proba(adult.X_test),
-        "robust": model.predict_proba(adult.X_test),
-        CONSTANT: np.tile(shares, (len(adult.y_test), 1)),
+        ORDINARY: every[choice.names[0]],
+        RECOMMENDED: every[choice.chosen],
+        KNOWN: every[choice.with_domain],
+        ADAPTED: model.adapted(X[place]).predict_proba(X),
     }
-    audits = {k: ax.audit(adult.y_test, P, adult.domains_test) for k, P in said.items()}
-    return audits, model, len(adult.y_test)
+    audits = {name: ax.audit(adult.y_test, P, d) for name, P in said.items()}
+    shares = [np.mean(adult.y == name) for name in model.classes_]
+    floor = ax.audit(adult.y_test, np.tile(shares, (len(d), 1)), d)
+    return SideBySide(audits, floor), choice, len(d)

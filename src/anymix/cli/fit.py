@@ -27,7 +27,7 @@ from anymix.cli.options import (
     cells,
     in_options,
 )
-from anymix.cli.output import as_training, print_result, steps, write_report
+from anymix.cli.output import as_training, print_advice, print_result, steps, write_report
 from anymix.cli.streams import is_printed, to_stdout
 from anymix.errors import InputError, finite_number
 from anymix.loading import keep_what_is_loaded
@@ -56,6 +56,7 @@ FEW_ROWS = (
     "raise --gamma (auto chooses it), take a smaller set of --mixtures, or "
     f"{TOGETHER} with --min-rows"
 )
+MOST_CELLS = 2_000_000  # of a table for which auto is the default
 ADVICE = {"GapWarning": "raise --gamma"}
 
 
@@ -69,6 +70,7 @@ class UseDomain(StrEnum):
 class Model(StrEnum):
     """What can be fitted."""
 
+    AUTO = "auto"
     LINEAR = "linear"
     BOOSTED = "boosted"
 
@@ -100,7 +102,13 @@ Gamma = Annotated[
     ),
 ]
 ModelKind = Annotated[
-    Model, typer.Option("--model", help="Linear, or boosted trees, which take longer.")
+    Model | None,
+    typer.Option(
+        "--model",
+        show_default="auto; linear with --gamma, --robustness, --use-domain or a large table",
+        help="auto recommends one of linear models, boosted trees and blends, for domains known "
+        "and unknown; linear comes with a proof; boosted trees take longer.",
+    ),
 ]
 Robustness = Annotated[
     str,
@@ -171,7 +179,7 @@ def fit_file(
     target: Target,
     domain: Domain,
     mixtures: Mixtures = "simplex",
-    model: ModelKind = Model.LINEAR,
+    model: ModelKind = None,
     gamma: Gamma = "auto",
     robustness: Robustness = "auto",
     use_domain: Feature = None,
@@ -195,14 +203,15 @@ def fit_file(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Fit a model that is also good for the worst mixture of the domains of a table.
+    """Fit the model to use where the domain of new rows is unknown, or known; judge it.
 
-    An ordinary model is fitted first. A robust one takes its place only where it is really better
-    for the worst domain on rows held out; the first line says which it is. Both are judged on rows
-    that neither has seen. Numbers are standardised, categories become 0/1 columns, missing values
-    are marked. The model that is saved is fitted to all rows, with a proof that none of its kind
-    is better there. A table that does not fit into memory is read in stretches, from columns that
-    are put on disk.
+    The ordinary model is compared with the recommended one, which is better for the worst domain
+    at a small price for all rows, and with one that is told the domain, on rows that none has
+    seen. The first lines say for whom each is better or worse. Numbers are standardised,
+    categories become 0/1 columns, missing values are marked. The model that is saved is fitted to
+    all rows. With `--model linear` it is a linear one, ordinary or robust, with a proof that none
+    of its kind is better there; a table that does not fit into memory is read in stretches, from
+    columns that are put on disk.
 
     Examples:
 
@@ -223,7 +232,7 @@ def fit_file(
     t = None if robustness == "auto" else _number("--robustness", robustness, 1.0)
     check_inputs([table, test], encoding, mixtures)
     shown = not (quiet or as_json or is_printed(out, report))
-    asked = {"mixtures": mixtures, "model": model.value, "gamma": weight, "robustness": t}
+    asked = {"mixtures": mixtures, "model": model, "gamma": weight, "robustness": t}
     kind = {"use_domain": use_domain and use_domain.value, "task": task.value, "drop": drop or ()}
     rows = {"min_rows": min_rows, "drop_missing_domain": drop_missing_domain, "group": group}
     judged = {"folds": folds, "holdout": holdout, "n_jobs": jobs}
@@ -240,6 +249,12 @@ def _show(
 ) -> None:
     """Write the model and the page, and print what was found."""
     notes = [f"Judged on {found.judged_on}.", *map(_advised, found.notes)]
+    side_by_side = found.side_by_side
+    if side_by_side is not None:
+        choice = found.recommendation
+        files = _written(found, out, report, title, notes)
+        print_advice(side_by_side, choice, files, notes, shown, as_json)
+        return
     print_result(
         found.comparison,
         files=_written(found, out, report, title, notes),
@@ -311,10 +326,9 @@ def _fitted(
     """The table, and the one to judge on, read and fitted; both are let go of on the way."""
     step("starting")
     from anymix.tables.files import opened_table, read_table
-    from anymix.tables.fitting import fit_table
+    from anymix.tables.fitting import Step, fit_table
     from anymix.tables.frames import pandas
     from anymix.tables.memory import bytes_of
-    from anymix.tables.progress import Step
     from anymix.tables.spooling import read_or_spool, spooled
 
     pandas()
@@ -323,10 +337,11 @@ def _fitted(
     limit = None if memory is None else bytes_of(memory)
     grouped = [options["group"]] if options["group"] else []
     used: Any = {"keep": [target], "text": [*domain, *grouped], "drop": options["drop"], **reading}
-    linear = options["model"] == Model.LINEAR.value  # trees need all rows at once
+    linear = options["model"] in (None, Model.LINEAR)  # others need all rows at once
     read = [read_or_spool(table, memory=limit, **used) if linear else read_table(table, **used)]
     with ExitStack() as spools:
         is_spool = hasattr(read[0], "close")
+        options["model"] = (options["model"] or _default_model(read[0], is_spool, options)).value
         if test is not None:
             make = spooled if is_spool else read_table
             source = opened_table(test, reading["encoding"], options["drop"])
@@ -340,6 +355,14 @@ def _fitted(
         given: list[Any] = read[:] if is_spool else [partial(read.pop, 0)] * len(read)
         judge = given[1] if test is not None else None
         return fit_table(given[0], target, domain, test=judge, progress=step, **options)
+
+
+def _default_model(table: Any, on_disk: bool, options: Mapping[str, Any]) -> Model:
+    """Linear where only that will do, or auto would take long and much memory."""
+    given = any(options[name] is not None for name in ("gamma", "robustness", "use_domain"))
+    if given or on_disk or table.shape[0] * table.shape[1] > MOST_CELLS:
+        return Model.LINEAR
+    return Model.AUTO
 
 
 def _kinds(frame: Any) -> dict[str, str]:
@@ -369,7 +392,11 @@ def _written(
     if out is not None:
         write_output(out, lambda path: save_model(found.model, path))
         files["model"] = str(out)
-    if report is not None:
+    side_by_side = found.side_by_side
+    if report is not None and side_by_side is not None:
+        more = {"notes": notes, "recommendation": found.recommendation}
+        files["report"] = write_report(report, side_by_side, title, **more)
+    elif report is not None:
         said = {"verdict": _advised(found.verdict), "beside": found.beside}
         more = {"frontier": found.choice.frontier, **said}
         files["report"] = write_report(report, found.audits, title, found.solution, notes, **more)

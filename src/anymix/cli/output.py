@@ -14,7 +14,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from anymix.cli.files import write_output
 
-__all__ = ["as_training", "print_json", "print_result", "steps", "write_report"]
+CONSTANT = "a constant guess"
+
+__all__ = ["as_training", "print_advice", "print_json", "print_result", "steps", "write_report"]
 
 
 @contextmanager
@@ -137,11 +139,56 @@ def _print_sentences(
             console.print(beside_in_words(name, audit), markup=False)
     if training:
         console.print(_certificate_in_words(training), markup=False)
+    _print_notes(console, notes, files)
+
+
+def _print_notes(console: Console, notes: list[str], files: Mapping[str, str | None]) -> None:
     for note in notes:
         console.print(f"Note: {note}", markup=False)
     for name, path in files.items():
         shown_path = path or "pip install 'anymix[report]' to have one"
         console.print(f"{name.capitalize()}: {shown_path}", soft_wrap=True, markup=False)
+
+
+def print_advice(
+    found: Any,
+    choice: Any,
+    files: dict[str, str | None],
+    notes: list[str],
+    shown: bool,
+    as_json: bool,
+) -> None:
+    """Print which model to use: the advice and a table, JSON, or nothing.
+
+    Parameters
+    ----------
+    found : SideBySide
+        The models on held-out rows.
+    choice : Recommendation
+        What was chosen, and from what.
+    files : dict of str to str
+        What was written, by what it is; None for what could not be for want of a package.
+    notes : list of str
+        What else there is to say.
+    shown : bool
+        Whether to print for people.
+    as_json : bool
+        Whether to print JSON, for machines.
+    """
+    if as_json:
+        said = {"verdict": found.advice(), "recommendation": choice.to_dict()}
+        beside = {"beside": {CONSTANT: found.floor.to_dict()}}
+        print_json(
+            said | found.to_dict() | beside | {"files": files, "notes": notes}, allow_nan=False
+        )
+    if shown:
+        from anymix.auditing.verdicts import beside_in_words
+
+        console = Console(highlight=False)
+        console.print(found.advice(), style="bold", markup=False)
+        console.print(found)
+        console.print(beside_in_words(CONSTANT, found.floor), markup=False)
+        _print_notes(console, notes, files)
 
 
 def _certificate_in_words(training: Mapping[str, Any]) -> str:
@@ -172,7 +219,12 @@ def as_training(
 
 
 def write_report(
-    path: Path, audits: Any, title: str, solution: Any, notes: list[str], **more: Any
+    path: Path,
+    found: Any,
+    title: str,
+    solution: Any = None,
+    notes: list[str] | None = None,
+    **more: Any,
 ) -> str:
     """Write the HTML page, and give its path as it is printed.
 
@@ -180,29 +232,37 @@ def write_report(
     ----------
     path : Path
         The HTML file to write.
-    audits : dict of str to Audit
-        The audits by the names of their models.
+    found : dict of str to Audit, or SideBySide
+        The audits by the names of their models; or models with an advice.
     title : str
         The heading of the page.
-    solution : Solution
-        The solution whose certificate and history are shown; None without one.
+    solution : Solution, optional
+        The solution whose certificate and history are shown.
     notes : list of str
         What else there is to say.
     **more
-        Other arguments of `report`: frontier, verdict, beside.
+        Other arguments of `report`: frontier, recommendation, verdict, beside.
 
     Returns
     -------
     str
     """
+    from anymix.auditing.side_by_side import RECOMMENDED, SideBySide
     from anymix.reporting import report
 
     training: dict[str, Any] = dict(more)
+    if isinstance(found, SideBySide):  # the page compares the first model with the last
+        audits = {k: v for k, v in found.audits.items() if k != RECOMMENDED}
+        audits[RECOMMENDED] = found.audits[RECOMMENDED]
+        training |= {"verdict": found.advice(), "beside": {CONSTANT: found.floor}}
+    else:
+        audits = found
     if solution is not None:
         training |= {
             "certificate": solution.certificate,
             "history": solution.history,
             "mixture": solution.mixture,
         }
-    write_output(path, lambda part: report(audits, part, title=title, notes=notes, **training))
+    options: dict[str, Any] = {"title": title, "notes": notes or []}
+    write_output(path, lambda part: report(audits, part, **options, **training))
     return str(path)

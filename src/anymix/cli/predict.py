@@ -119,7 +119,7 @@ def _predicted(
     features, levels = model.columns, model.categories
     twice = bool(set(copied) & set(features))  # to be learnt from, and to be copied as written
     text = [] if twice else copied
-    levels = [*levels, *(model.domains if model.uses_domain else ())]
+    levels = [*levels, *(model.domains if model.takes_domain(model.domains) else ())]
     kinds = {name: kind for name, kind in model.features.types.items() if name not in text}
     reading["types"] = kinds | reading["types"]
     used: Any = {"keep": features, "strings": levels, "text": text}

@@ -14,16 +14,17 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import check_cv
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from anymix.errors import InputError, finite_vector
@@ -39,13 +40,22 @@ from anymix.estimators.learners import (
     Trees,
 )
 from anymix.estimators.reading import read_classes, read_numbers
+from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.dealing import deal_groups, sorted_rows
 from anymix.problem.losses import SquaredError
 from anymix.problem.membership import OneDomain
 from anymix.problem.rows import Rows
 from anymix.selection.dial import MixtureEstimate, combine, estimate_mixture
-from anymix.selection.one_fit import OutOfFold, adapting_pays, cross_fitted, decide, name_of
+from anymix.selection.one_fit import (
+    OutOfFold,
+    adapting_pays,
+    blended,
+    cross_fitted,
+    decide,
+    name_of,
+    with_domain,
+)
 from anymix.selection.recommendation import Recommendation, recommendation_of
 from anymix.selection.rule import check_price
 from anymix.selection.thresholds import worst_balanced_threshold
@@ -131,90 +141,118 @@ class _AnyMix(BaseEstimator):
         rows = self._read(X, y, domains, sample_weight)
         n = len(rows)
         rows, place = self._counted(rows)
-        if groups is not None:
-            groups = np.asarray(groups)
-            if groups.shape != (n,):
-                raise InputError("groups", f"has shape {groups.shape}", f"give ({n},), one a row")
-        learners = self._learners(rows)
+        groups = None if groups is None else _one_each(groups, n)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
+        learners = self._learners(rows, seed)
         m = rows.sizes()
-        mixtures = target_mixtures(self.mixtures, None, m, rows.names)
-        if mixtures.n_domains != len(m):
-            found = f"is for {mixtures.n_domains} domains, and here are {len(m)}"
-            fix = "give a set for these, or a function of their sizes"
-            raise InputError("mixtures", found, fix)
+        mixtures = self._target(m, rows.names)
         self.domain_names_ = rows.names
         self._expert = _experts(m)
-        self._scale = _Scale(rows.X)
+        self._scale = _Scale(rows.X, rows.weight)
         every = self._sample(rows)
-        chosen_by = _fair_sample(rows, rng)
-        sample = every if chosen_by is None else every.take(chosen_by)
-        few = rows if chosen_by is None else rows.take(chosen_by)
-        place = place if chosen_by is None else place[chosen_by]
+        sample, few = every, rows
+        if (chosen_by := _fair_sample(rows, rng)) is not None:
+            sample, few = every.take(chosen_by), rows.take(chosen_by)
+            place = place[chosen_by]
         splits = self._splits(few, None if groups is None else groups[place], place, n, rng)
         seconds: dict[str, float] = {}
-
-        said, experts, settings, expert_settings = [], [], [], []
-        E = sample.n_experts
-        for learner in learners:
-            with _clock(seconds, learner.name):
-                values, found = learner.tune(sample, splits)
-            said.append(values)
-            settings.append(found)
-            if E > 1:
-                with _clock(seconds, f"{learner.name} with domain"):
-                    values, found = learner.tune_experts(sample, splits, found)
-                experts.append(values)
-                expert_settings.append(found)
-        Q = np.ones((len(few), 1))
-        if E > 1:
-            with _clock(seconds, "domain classifier"):
-                Q = DomainClassifier().tune(sample, splits)
-        fold = np.zeros(len(few), dtype=np.intp)
-        for number, (_, test) in enumerate(splits):
-            fold[test] = number
-        data = OutOfFold(
-            [learner.name for learner in learners],
-            np.array(said),
-            np.array(experts) if experts else np.zeros((len(learners), len(few), 0)),
-            Q,
-            self._expert,
-            np.asarray(few.domains.key(), dtype=np.intp),
-            np.ones(len(few)) if few.weight is None else few.weight,
-            _constant(few),
-            None if few.classes is not None else few.y,
-            fold,
-            m / m.sum(),
+        data, settings, expert_settings = self._held_out(
+            learners, sample, few, splits, m / m.sum(), seconds
         )
         with _clock(seconds, "choice"):
             decision = decide(data, mixtures, price)
             predicted = cross_fitted(data, mixtures, price)
         self._learnt = data, decision, mixtures, price, seed
-        kind = "blend" if len(learners) == 2 else learners[0].name
         chosen = decision.chosen
         if self.domain_use == "unused":
             chosen, predicted["recommended"] = decision.reference, predicted["reference"]
         elif self.domain_use == "known" and decision.pi:
-            chosen = f"{kind} with domain"
+            chosen = with_domain(data)
             predicted["recommended"] = predicted[chosen]
         self.t_ = decision.t if self.domain_use != "unused" else 0.0
         self.mixture_ = decision.mixture(self.t_)
         self._mixture = self.mixture_ if self.t_ else None
-        with _clock(seconds, "refit"):
-            pairs = list(zip(learners, settings, strict=True))
-            self._plain = [learner.fit(every, found) for learner, found in pairs]
-        with _clock(seconds, "refit with domain"):
-            self._experts, self._classifier = [], DomainClassifier()
-            if decision.pi and self.domain_use != "unused":
-                pairs = list(zip(learners, expert_settings, strict=True))
-                self._experts = [learner.fit_experts(every, found) for learner, found in pairs]
-                self._classifier = DomainClassifier().fit(every)
+        self._refit(learners, every, settings, expert_settings, seconds)
         self.recommendation_ = recommendation_of(
-            data, decision, predicted, chosen, rows.names, seconds
+            data, decision, predicted, chosen, rows.names, seconds, price
         )
         self._choose_threshold(data, predicted["recommended"], few)
         return self
+
+    def _target(self, sizes: Array, names: NDArray[Any]) -> MixtureSet:
+        mixtures = target_mixtures(self.mixtures, None, sizes, names)
+        if mixtures.n_domains != len(sizes):
+            found = f"is for {mixtures.n_domains} domains, and here are {len(sizes)}"
+            fix = "give a set for these, or a function of their sizes"
+            raise InputError("mixtures", found, fix)
+        return mixtures
+
+    def _refit(
+        self,
+        learners: list[Learner],
+        every: Sample,
+        settings: list[Any],
+        expert_settings: list[Any],
+        seconds: dict[str, float],
+    ) -> None:
+        """All models on all rows; those with the domain where it may be used."""
+        with _clock(seconds, "refit"):
+            self._plain = [
+                learner.fit(every, found) for learner, found in zip(learners, settings, strict=True)
+            ]
+        with _clock(seconds, "refit with domain"):
+            self._experts, self._classifier = [], DomainClassifier()
+            if expert_settings and self.domain_use != "unused":
+                pairs = zip(learners, expert_settings, strict=True)
+                self._experts = [learner.fit_experts(every, found) for learner, found in pairs]
+                self._classifier.fit(every)
+
+    def _held_out(
+        self,
+        learners: list[Learner],
+        sample: Sample,
+        rows: Rows,
+        splits: list[tuple[Index, Index]],
+        shares: Array,
+        seconds: dict[str, float],
+    ) -> tuple[OutOfFold, list[Any], list[Any]]:
+        """Held-out predictions of all models, and the settings without and with the domain."""
+        if any(isinstance(learner, Linear) for learner in learners):
+            for number, (train, _) in enumerate(splits, start=1):
+                rows.check_classes(train, f"the training part of fold {number}")
+        n, E = len(rows), sample.n_experts
+        said, settings, expert_settings = np.zeros((len(learners), n)), [], []
+        experts = np.zeros((len(learners), n, E if E > 1 else 0))
+        for j, learner in enumerate(learners):
+            with _clock(seconds, learner.name):
+                said[j], found = learner.tune(sample, splits)
+            settings.append(found)
+            if E > 1:
+                with _clock(seconds, f"{learner.name} with domain"):
+                    experts[j], found = learner.tune_experts(sample, splits, found)
+                expert_settings.append(found)
+        Q = np.ones((n, 1))
+        if E > 1:
+            with _clock(seconds, "domain classifier"):
+                Q = DomainClassifier().tune(sample, splits)
+        fold = np.zeros(n, dtype=np.intp)
+        for number, (_, test) in enumerate(splits):
+            fold[test] = number
+        data = OutOfFold(
+            families=[learner.name for learner in learners],
+            plain=said,
+            experts=experts,
+            Q=Q,
+            expert=self._expert,
+            k=np.asarray(rows.domains.key(), dtype=np.intp),
+            weight=np.ones(n) if rows.weight is None else rows.weight,
+            constant=_constant(rows),
+            y=None if rows.classes is not None else rows.y,
+            fold=fold,
+            shares=shares,
+        )
+        return data, settings, expert_settings
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
         raise NotImplementedError
@@ -241,7 +279,7 @@ class _AnyMix(BaseEstimator):
         rows.check_classes(slice(None), "the data")
         return rows, place
 
-    def _learners(self, rows: Rows) -> list[Learner]:
+    def _learners(self, rows: Rows, seed: int) -> list[Learner]:
         """One or two kinds of models."""
         given, thin = self.estimators, sparse.issparse(rows.X)
         if given is None:
@@ -261,12 +299,15 @@ class _AnyMix(BaseEstimator):
                 if one == "trees" and thin:
                     more = "give 'linear', or X as a dense array"
                     raise InputError("estimators", "has 'trees', and X is sparse", more)
-                seed = int(check_random_state(self.random_state).randint(2**31 - 1))
                 classify = rows.classes is not None
                 found.append(Linear() if one == "linear" else Trees(classify, seed, self.n_jobs))
                 continue
-            if not hasattr(one, "fit") or is_classifier(one) != (rows.classes is not None):
-                kind = "regressor" if rows.classes is None else "classifier"
+            kind, known = (
+                ("regressor", is_regressor)
+                if rows.classes is None
+                else ("classifier", is_classifier)
+            )
+            if isinstance(one, type) or not hasattr(one, "fit") or not known(one):
                 raise InputError("estimators", f"has {one!r}, which is no {kind}", fix)
             if rows.classes is not None and not hasattr(one, "predict_proba"):
                 more = "wrap it in CalibratedClassifierCV, or give another"
@@ -293,6 +334,8 @@ class _AnyMix(BaseEstimator):
         splits = self._parts(rows, groups, place, given, rng)
         if any(len(train) < 2 for train, _ in splits):
             raise InputError("cv", "leaves less than 2 rows to fit in some fold", "give more rows")
+        if any(np.isin(train, test).any() for train, test in splits):
+            raise InputError("cv", "holds out rows that it fits", "give folds that do not")
         held = np.sort(np.concatenate([np.empty(0, dtype=np.intp), *(test for _, test in splits)]))
         if not np.array_equal(held, np.arange(len(rows))):
             raise InputError("cv", "does not hold out every row once", "give folds that do")
@@ -344,19 +387,19 @@ class _AnyMix(BaseEstimator):
         """
         X, scaled = self._features(X)
         data, decision, *_ = self._learnt
-        found = dict(zip(data.families, (plain(X, scaled) for plain in self._plain), strict=True))
-        values = list(found.values())
+        values = [plain(X, scaled) for plain in self._plain]
+        found = dict(zip(data.families, values, strict=True))
         if len(values) == 2:
-            found["blend"] = (1 - decision.w) * values[0] + decision.w * values[1]
+            found["blend"] = blended(decision.w, values)
         if not self._experts:
             return found
         Q, asked = self._classifier(scaled), [each(X, scaled) for each in self._experts]
         single = [[ask(e) for e in range(Q.shape[1])] for ask in asked]
-        H = [self._blended(list(pair)) for pair in zip(*single, strict=True)]
+        H = [blended(decision.w_domain, pair) for pair in zip(*single, strict=True)]
         for t in decision.pi:
             found[name_of(t)] = combine(Q, H, data.by_expert(decision.mixture(t)))
         if domains is not None:
-            e = self._expert[self._codes(domains, len(scaled), strict=True)]
+            e = self._expert[self._codes(domains, X.shape[0], strict=True)]
             i = np.arange(len(e))
             named = dict(zip(data.families, single, strict=True))
             if len(single) == 2:
@@ -449,6 +492,21 @@ class _AnyMix(BaseEstimator):
         model._mixture = model.mixture_ = found
         return model
 
+    def kept(self) -> Self:
+        """The same model, but with the reference for rows whose domain is not known.
+
+        Returns
+        -------
+        AnyMixClassifier or AnyMixRegressor
+            A fitted model, whose `t_` is 0.
+        """
+        model = copy.copy(self)
+        model.t_, model._mixture = 0.0, None
+        model.mixture_ = self._learnt[1].mixture(0)
+        found = self.recommendation_
+        model.recommendation_ = replace(found, chosen=found.reference)
+        return model
+
     def _values(self, X: Any, domains: Any, mixture: ArrayLike | None) -> Array:
         """Probabilities (n, K), or values (n,)."""
         X, scaled = self._features(X)
@@ -491,7 +549,7 @@ class _AnyMix(BaseEstimator):
         data, decision, *_ = self._learnt
         if mixture is None:
             if decision.reference == "blend":
-                return self._blend(decision.w, [plain(X, scaled) for plain in self._plain])
+                return blended(decision.w, [plain(X, scaled) for plain in self._plain])
             return self._plain[list(data.families).index(decision.reference)](X, scaled)
         ask, ratio = self._asker(X, scaled), data.by_expert(mixture)
         return combine(self._classifier(scaled), (ask(e) for e in range(len(ratio))), ratio)
@@ -501,15 +559,7 @@ class _AnyMix(BaseEstimator):
         w = self._learnt[1].w_domain
         used = [each for each, share in zip(self._experts, (1 - w, w), strict=False) if share > 0]
         asked = [each(X, scaled) for each in used]
-        return lambda e: self._blend(w, [ask(e) for ask in asked])
-
-    def _blended(self, pair: list[Array]) -> Array:
-        return self._blend(self._learnt[1].w_domain, pair)
-
-    def _blend(self, w: float, values: list[Array]) -> Array:
-        if len(values) == 1:
-            return values[0]
-        return np.asarray((1 - w) * values[0] + w * values[1])
+        return lambda e: blended(w, [ask(e) for ask in asked])
 
     def _features(self, X: Any) -> tuple[Any, Any]:
         check_is_fitted(self, "recommendation_")
@@ -538,7 +588,7 @@ class _AnyMix(BaseEstimator):
 
     def _need_experts(self) -> None:
         if not self._experts:
-            found = "is 'unused'" if self.domain_use == "unused" else "has one mixture only"
+            found = "is 'unused'" if self.domain_use == "unused" else "has one domain only"
             name = "domain_use" if self.domain_use == "unused" else "domains"
             raise InputError(name, found, "fit with two domains or more and domain_use='inferred'")
 
@@ -559,7 +609,10 @@ class _AnyMix(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        given = self.estimators if isinstance(self.estimators, list | tuple) else [self.estimators]
+        tags.input_tags.sparse = "trees" not in given and all(
+            get_tags(one).input_tags.sparse for one in given if isinstance(one, BaseEstimator)
+        )
         return tags
 
 
@@ -721,7 +774,9 @@ class AnyMixClassifier(ClassifierMixin, _AnyMix):
         if self.decision_threshold is not None:
             positive = np.asarray(rows.y) == 1
             p = np.where(positive, said, 1 - said)
-            self.decision_threshold_ = worst_balanced_threshold(p, positive, data.k, data.weight)
+            self.decision_threshold_ = worst_balanced_threshold(
+                p, positive, data.k, data.weight, data.fold
+            )
 
 
 class AnyMixRegressor(RegressorMixin, _AnyMix):
@@ -797,26 +852,38 @@ class AnyMixRegressor(RegressorMixin, _AnyMix):
 class _Scale:
     """Columns of mean 0 and deviation 1; of two values, 0 and 1; sparse ones of entries about 1."""
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, weight: Array | None) -> None:
         self.thin = sparse.issparse(X)
+        largest = abs(X).max(axis=0)
+        largest = np.ravel(largest.todense() if self.thin else largest)
+        self.unit = np.where(largest > 0, largest, 1.0)  # of huge entries, squares overflow
         if self.thin:
-            count = np.bincount(X.indices, X.data != 0, X.shape[1])
-            self.mean = np.zeros(X.shape[1])
-            largest = np.asarray(abs(X).max(axis=0).todense()).ravel()
-            unit = np.where(largest > 0, largest, 1.0)  # squares of huge entries overflow
-            squares = np.bincount(X.indices, (X.data / unit[X.indices]) ** 2, X.shape[1])
-            self.spread = unit * np.sqrt(np.where(count > 0, squares / np.maximum(count, 1), 1.0))
+            share = np.repeat(np.ones(X.shape[0]) if weight is None else weight, np.diff(X.indptr))
+            squares = (X.data / self.unit[X.indices]) ** 2
+            count = np.bincount(X.indices, share * (squares > 0), X.shape[1])
+            total = np.bincount(X.indices, share * squares, X.shape[1])
+            self.spread = np.sqrt(np.divide(total, count, out=np.ones(len(count)), where=count > 0))
             return
+        X = X / self.unit
         low, high = X.min(axis=0), X.max(axis=0)
         two = np.all((low == X) | (high == X), axis=0)
-        spread = np.where(two, high - low, X.std(axis=0))
-        self.mean = np.where(two, low, X.mean(axis=0))
+        mean = np.average(X, axis=0, weights=weight)
+        spread = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weight))
+        self.mean, spread = np.where(two, low, mean), np.where(two, high - low, spread)
         self.spread = np.where(spread > 0, spread, 1.0)
 
     def __call__(self, X: Any) -> Any:
         if self.thin:
-            return sparse.csr_array(X @ sparse.diags_array(1 / self.spread))
-        return X * (1 / self.spread) - self.mean / self.spread
+            return sparse.csr_array(X @ sparse.diags_array(1 / self.unit / self.spread))
+        return (X / self.unit - self.mean) / self.spread
+
+
+def _one_each(groups: Any, n: int) -> NDArray[Any]:
+    """The group of each of n rows."""
+    found = np.asarray(groups)
+    if found.shape != (n,):
+        raise InputError("groups", f"has shape {found.shape}", f"give ({n},), one a row")
+    return found
 
 
 def _experts(sizes: Array) -> Index:

@@ -12,14 +12,13 @@ with extra("flower", "flwr"):
     from anymix.flower.local import LocalGrid
 
 if TYPE_CHECKING:
-    from anymix.flower.aggregation import Sum
+    from anymix.flower.aggregation import Limits, Patience, Sum
+    from anymix.flower.client_data import without_small_domains
     from anymix.flower.fit import federated_fit
     from anymix.flower.local_training import LocalTraining
     from anymix.flower.members import MissingClientsError
-    from anymix.flower.policy import Limits, Patience
     from anymix.flower.privacy import Privacy
     from anymix.flower.robust import Robust
-    from anymix.flower.small_domains import without_small_domains
     from anymix.flower.solve import federated_certify, federated_solve
     from anymix.flower.strategy import AgnosticStrategy
     from anymix.flower.train import federated_train
@@ -45,10 +44,10 @@ __all__ = [
 # A client needs neither the strategy nor the solver, and starts a process for every message.
 _PLACE = {
     "AgnosticStrategy": "anymix.flower.strategy",
-    "Limits": "anymix.flower.policy",
+    "Limits": "anymix.flower.aggregation",
     "LocalTraining": "anymix.flower.local_training",
     "MissingClientsError": "anymix.flower.members",
-    "Patience": "anymix.flower.policy",
+    "Patience": "anymix.flower.aggregation",
     "Privacy": "anymix.flower.privacy",
     "Robust": "anymix.flower.robust",
     "Sum": "anymix.flower.aggregation",
@@ -56,7 +55,7 @@ _PLACE = {
     "federated_fit": "anymix.flower.fit",
     "federated_solve": "anymix.flower.solve",
     "federated_train": "anymix.flower.train",
-    "without_small_domains": "anymix.flower.small_domains",
+    "without_small_domains": "anymix.flower.client_data",
 }
 
 __getattr__, __dir__ = names_on_demand(__name__, _PLACE)

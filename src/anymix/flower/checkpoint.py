@@ -29,36 +29,16 @@ __all__ = ["Checkpoint", "Saved", "flat", "nested"]
 
 @dataclass(frozen=True)
 class Saved:
-    """What a checkpoint holds.
-
-    Attributes
-    ----------
-    round : int
-        The last round.
-    players : dict
-        The state of both players.
-    arrays : ArrayRecord
-        The model, for the names and shapes of its arrays.
-    domains : tuple of str
-        All domains.
-    failures, excluded : dict
-        What is known of the clients.
-    history : History
-        A record of every round.
-    extra : dict
-        Arrays besides the players: of the rule for the steps, of the best model, of coordinates.
-    best : dict
-        About the best model.
-    """
+    """What a checkpoint holds."""
 
     round: int
     players: dict[str, Any]
-    arrays: ArrayRecord
+    arrays: ArrayRecord  # the model, for names and shapes
     domains: tuple[str, ...]
     failures: dict[str, int]
     excluded: dict[str, str]
     history: History
-    extra: dict[str, Any]
+    extra: dict[str, Any]  # arrays of the step rule, the best model, coordinates
     best: dict[str, Any]
 
     def check_size(self, n_parameters: int) -> None:
@@ -70,26 +50,7 @@ class Saved:
 
 
 class Checkpoint:
-    """A file with the state of a run, and one with its history beside it.
-
-    Parameters
-    ----------
-    path : path-like
-        The file; a folder that is not there is made.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Checkpoint(f"{folder}/new/run.npz")
-    ...     about = {"domains": ["a"], "failures": {}, "excluded": {}, "settings": "seed=0"}
-    ...     about |= {"form": [["w", [2], "float64"]], "best": {}}
-    ...     state = {"w": np.ones(2), "extra": {"t": 1}}
-    ...     file.save(1, state, about, [{"round": 1}])
-    ...     saved = file.load("seed=0")
-    >>> saved.round, saved.players["w"].tolist(), saved.history
-    (1, [1.0, 1.0], [{'round': 1}])
-    """
+    """A file with the state of a run, and one with its history beside it."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -111,19 +72,7 @@ class Checkpoint:
         rest: Mapping[str, Any],
         history: list[Record],
     ) -> None:
-        """Write the state after round `number`, whole or not at all.
-
-        Parameters
-        ----------
-        number : int
-            The round.
-        players : dict
-            A nest of dicts of arrays, as `Players.state_dict` gives it.
-        rest : dict
-            Numbers, words, lists and dicts, as JSON knows them.
-        history : list of dict
-            All records; those that are in the file already are not written again.
-        """
+        """Write the state after round `number`, whole or not at all."""
         self._append(history)
         about = json.dumps({"round": number, "history": self._written, **rest})
 
@@ -186,15 +135,7 @@ class Checkpoint:
 
 
 def flat(state: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """A nest of dicts as one dict of arrays: {"memory": {"v": v}} is {"memory/v": v}.
-
-    What is None is left out.
-
-    Examples
-    --------
-    >>> flat({"t": 3, "previous": None, "memory": {"v": np.ones(2)}})
-    {'t': array(3), 'memory/v': array([1., 1.])}
-    """
+    """A nest of dicts as one dict of arrays: {"memory": {"v": v}} is {"memory/v": v}; no None."""
     arrays: dict[str, NDArray[Any]] = {}
     for name, value in state.items():
         if isinstance(value, Mapping):
@@ -205,13 +146,7 @@ def flat(state: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
 
 
 def nested(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """The nest of dicts that `flat` was given.
-
-    Examples
-    --------
-    >>> nested({"t": np.array(3), "memory/v": np.ones(2)})
-    {'t': array(3), 'memory': {'v': array([1., 1.])}}
-    """
+    """The nest of dicts that `flat` was given."""
     state: dict[str, Any] = {}
     for path, array in arrays.items():
         *folders, name = path.split("/")

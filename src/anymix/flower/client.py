@@ -36,17 +36,7 @@ __all__ = ["answer", "client_app", "introduce", "node_key"]
 
 
 def node_key(context: Context) -> str:
-    """The name by which a client is known in every run: "key" or "partition-id" of its config.
-
-    Node ids are random; partition ids are given by Flower's simulation, keys by whoever starts a
-    SuperNode, in its node config: key="hospital-7".
-
-    Examples
-    --------
-    >>> from flwr.app import RecordDict
-    >>> node_key(Context(1, 2, {"partition-id": 3}, RecordDict(), {}))
-    '3'
-    """
+    """The client's name in every run: "key" or "partition-id" of its node config."""
     config = context.node_config
     for name in ("key", "partition-id"):
         if name in config:
@@ -192,10 +182,7 @@ def judge(
     chunk: int | None = None,
     beside: NDArray[Any] | None = None,
 ) -> NDArray[np.float64]:
-    """Σ ℓ_i(w) and Σ 1 of each domain of `rows`, over the rows `held`.
-
-    Beside another model v, also Σ ℓ_i(v) and Σ (ℓ_i(w) − ℓ_i(v))².
-    """
+    """Σ ℓ_i(w), Σ 1 of each domain over `held`; beside v also Σ ℓ_i(v), Σ (ℓ_i(w) − ℓ_i(v))²."""
     names = rows.table.names
     n = 2 if beside is None else 4
     sums = dict.fromkeys(names, (0.0,) * n)
@@ -236,29 +223,10 @@ def describe_only(counts: dict[str, float], model: ClientRows, key: str) -> tupl
 def answer(
     rows: ClientRows, key: str, w: NDArray[Any], settings: Settings
 ) -> tuple[Arrays, Settings]:
-    """The reply to "train": the update, and the losses and counts of the client's domains.
-
-    With several local steps w_1, w_2, … of size s on the client's own mean Σ_k a_k S_ik ∇ℓ_i / A,
-    A = Σ_k a_k m_k, the update is the sum of the gradients on the way, A (w_0 − w_J)/s: added up
-    over the clients and multiplied by s, it is w_0 less the mean of their models.
-
-    Parameters
-    ----------
-    rows : ClientRows
-        The client's rows.
-    key : str
-        Its name, which seeds the rows that it draws.
-    w : ndarray of shape (D,)
-        The model, float32 or float64.
-    settings : dict
-        weights (a and b of its domains, one after the other), seed, round, batch_size, local_steps,
-        step and gamma; local_epochs for passes by the client's own optimizer instead of steps.
-
-    Returns
-    -------
-    arrays, settings : dict, dict
-        The content of the reply.
-    """
+    """The reply to "train": the update, and the losses and counts of the client's domains."""
+    # Local steps w_1, w_2, … of size s go along the client's own mean Σ_k a_k S_ik ∇ℓ_i / A, A =
+    # Σ_k a_k m_k. The update is the sum of the gradients on the way, A (w_0 − w_J)/s: added up over
+    # the clients and multiplied by s, it is w_0 less the mean of their models.
     a, b = settings["weights"].reshape(2, -1)
     asked, m = (a != 0) | (b != 0), rows.table.sizes
     mass, start = float(a @ m), w

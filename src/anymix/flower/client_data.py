@@ -1,4 +1,9 @@
-"""The rows of a client: loaded once in a run, and parted into those to train with and others."""
+"""The rows of a client: loaded once in a run, parted into those to train with and those held out.
+
+Which rows are held out is fixed by the seed of the run and the key of the client, so that every
+message finds the same ones, in whatever process it is answered. Of every domain the same part is
+held out, and nothing of a domain that would have no rows left.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import Context
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
+from anymix.flower.aggregation import count
 from anymix.flower.client_errors import CannotAnswerError, Reason
 from anymix.flower.client_rows import ClientRows, LinearRows
-from anymix.flower.held_out import split, take
 from anymix.flower.local_training import LocalTraining
 from anymix.flower.wire import Settings
 from anymix.problem.linear import LinearDomains
@@ -23,10 +28,43 @@ from anymix.problem.linear import LinearDomains
 if TYPE_CHECKING:
     import torch
 
+Indices = NDArray[np.intp]
 Load = Callable[[Context], tuple[Any, Any, Any]]
 Describe = Callable[[Context], tuple[Mapping[Any, float], int]]
 
-__all__ = ["ClientData", "Describe", "Kept", "Load", "number_of"]
+__all__ = [
+    "ClientData",
+    "Describe",
+    "Kept",
+    "Load",
+    "number_of",
+    "split",
+    "take",
+    "without_small_domains",
+]
+
+
+def split(domains: Any, n: int, fraction: float, seed: list[int]) -> tuple[Indices, Indices]:
+    """The rows to train with and those to hold out, `fraction` of every domain rounded down."""
+    rng = np.random.default_rng(seed)
+    labels = np.asarray(domains)
+    if labels.ndim != 1:
+        labels = np.zeros(n, dtype=int)
+    _, codes = np.unique(labels, return_inverse=True)
+    held = np.zeros(n, dtype=bool)
+    for k in range(codes.max(initial=-1) + 1):
+        rows = rng.permutation(np.flatnonzero(codes == k))
+        held[rows[: int(fraction * len(rows))]] = True
+    return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def take(table: Any, rows: Indices) -> Any:
+    """Some rows of an array, a sparse matrix, a tensor, a frame or a list."""
+    if hasattr(table, "iloc"):
+        return table.iloc[rows]
+    if hasattr(table, "tocsr"):
+        return table.tocsr()[rows]
+    return table[rows] if hasattr(table, "shape") else np.asarray(table)[rows]
 
 
 @dataclass(frozen=True)
@@ -131,10 +169,7 @@ class ClientData:
 
 
 def _place(context: Context) -> str:
-    """What rows are kept under besides the run: the node, and all that `load` can see of it.
-
-    A run id alone is not enough, since grids in one process may share it.
-    """
+    """The key of kept rows: the node and all that `load` sees, as grids may share a run id."""
     seen = [sorted(dict(c).items()) for c in (context.node_config, context.run_config)]
     return f"{context.node_id}/{seen}"
 
@@ -142,3 +177,67 @@ def _place(context: Context) -> str:
 def number_of(key: str) -> int:
     """A number for the key, the same on every machine (Python's own hash is not)."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")
+
+
+def without_small_domains(load: Load, rows: int, merge_into: str | None = None) -> Load:
+    """What a client loads, without domains of fewer than `rows` rows.
+
+    Parameters
+    ----------
+    load : function
+        load(context) gives (X, y, domains) of the client, as for `client_app`.
+    rows : int
+        The fewest rows of a domain that the client speaks of.
+    merge_into : str, optional
+        The domain that rows of smaller ones are counted to, the same at all clients. None, or if
+        even all of them together are fewer than `rows`: they are kept back, and the client takes
+        no part with them.
+
+    Returns
+    -------
+    function
+        To be given to `client_app`. A `describe` of yours must agree with it.
+
+    Examples
+    --------
+    >>> def load(context):
+    ...     return np.eye(5), [0, 1, 0, 1, 1], ["a", "a", "b", "c", "a"]
+    >>> X, y, domains = without_small_domains(load, 2)(None)
+    >>> X.shape, y, domains.tolist()
+    ((3, 5), [0, 1, 1], ['a', 'a', 'a'])
+    >>> without_small_domains(load, 2, merge_into="other")(None)[2].tolist()
+    ['a', 'a', 'other', 'other', 'a']
+    """
+    count("rows", rows)
+
+    def enough(context: Context) -> tuple[Any, Any, Any]:
+        X, y, domains = load(context)
+        labels = np.asarray(domains)
+        if labels.ndim != 1:
+            fix = "give one domain for each row: parts of a row cannot be counted"
+            raise InputError("domains", f"has the shape {labels.shape}", fix)
+        labels = _merged(labels.astype(str), rows, merge_into)
+        kept = np.flatnonzero(np.isin(labels, _large(labels, rows)))
+        if len(kept) == len(labels):
+            return X, y, labels
+        return take(X, kept), _like(y, kept), labels[kept]
+
+    return enough
+
+
+def _large(labels: Any, rows: int) -> Any:
+    names, counts = np.unique(labels, return_counts=True)
+    return names[counts >= rows]
+
+
+def _merged(labels: Any, rows: int, merge_into: str | None) -> Any:
+    """The labels, those of small domains replaced."""
+    if merge_into is None:
+        return labels
+    small = ~np.isin(labels, _large(labels, rows))
+    return np.where(small, merge_into, labels)
+
+
+def _like(y: Any, kept: Any) -> Any:
+    """Some targets, a list where they were one."""
+    return [y[i] for i in kept] if isinstance(y, list) else take(y, kept)

@@ -11,12 +11,12 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
+from anymix.flower.aggregation import Limits, count
 from anymix.flower.consistency import Statements
+from anymix.flower.exchange import Answer, Question, Round
 from anymix.flower.members import Members
-from anymix.flower.policy import Limits, count
 from anymix.flower.results import Record
 from anymix.flower.roster import Roster
-from anymix.flower.rounds import Answer, Question, Round
 from anymix.flower.wire import SOLVE, pack
 from anymix.problem import part_sums
 from anymix.problem.parts import Parts
@@ -29,32 +29,7 @@ log = logging.getLogger("anymix.flower")
 
 
 class Clients:
-    """The clients of a grid as the parts of one problem; they stay the same to the end.
-
-    Parameters
-    ----------
-    grid : flwr.serverapp.Grid
-        Where the clients are.
-    n_clients : int, optional
-        Wait for so many; None takes those that are there now.
-    domains : sequence of str, optional
-        All names of domains, in the order of Λ; None sorts those that the clients have.
-    timeout : float
-        Seconds to wait for the answer of a client.
-    attempts : int
-        How often a client is asked when it fails or does not answer in that time.
-    limits : Limits, optional
-        What a client may claim of itself.
-
-    Attributes
-    ----------
-    roster : Roster
-        The clients, in the order in which their answers are added.
-    rounds : list of dict
-        A record for every round, see `FederatedSolution`.
-    said : Statements
-        What the clients said before, with which their answers must agree.
-    """
+    """The clients of a grid as the parts of one problem; they stay the same to the end."""
 
     def __init__(
         self,

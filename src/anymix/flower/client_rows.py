@@ -70,10 +70,8 @@ class DomainTable:
     def draw(
         self, asked: NDArray[np.bool_], batch_size: int, seed: list[int]
     ) -> tuple[Indices | None, Shares]:
-        """Rows to look at, None for all, and their S: batch_size of every domain asked for.
-
-        A drawn row of domain k stands for m_k / batch_size of its rows; batch_size 0 is all rows.
-        """
+        """Rows to look at, None for all, and their S: batch_size (0 is all) of every domain."""
+        # A drawn row of domain k stands for m_k / batch_size of its rows.
         if batch_size == 0:
             return None, self._all
         domains = np.repeat(np.flatnonzero(asked), batch_size)

@@ -45,23 +45,7 @@ class _Statement:
 
 
 class Statements:
-    """What clients said about the last points, each by its own name.
-
-    Examples
-    --------
-    >>> said, want = Statements(), ("losses", "jacobian")
-    >>> def asked(w):
-    ...     return Question(np.array([w]), np.ones(1), want)
-    >>> def square(w):
-    ...     return {"losses": np.array([w**2]), "jacobian": np.array([[2 * w]])}
-    >>> m = np.ones(1)
-    >>> said.contradiction("ann", m, asked(1.0), square(1.0)) is None
-    True
-    >>> said.contradiction("ann", m, asked(3.0), square(3.0)) is None
-    True
-    >>> said.contradiction("ann", m, asked(2.0), {**square(2.0), "losses": np.array([0.5])})
-    'its answers contradict each other: the loss of its domain 0 is 0.5, and must be at least 3...'
-    """
+    """What clients said about the last points, each by its own name."""
 
     def __init__(self) -> None:
         self._said: dict[Hashable, deque[_Statement]] = {}
@@ -69,23 +53,7 @@ class Statements:
     def contradiction(
         self, who: Hashable, sizes: Array, question: Question, sums: Sums
     ) -> str | None:
-        """What is wrong with an answer, None if it agrees with those before.
-
-        Parameters
-        ----------
-        who : hashable
-            The client, and which of its rows were asked about.
-        sizes : ndarray of shape (p,)
-            How many these are of each of its domains.
-        question : Question
-            What it was asked.
-        sums : dict of str to ndarray
-            What it says.
-
-        Returns
-        -------
-        str or None
-        """
+        """What is wrong with an answer, None if it agrees with those before."""
         before = self._said.setdefault(who, deque(maxlen=KEPT))
         if "conjugate" in sums and "slope" in sums:
             return next(filter(None, (self._fenchel(old, question, sums) for old in before)), None)

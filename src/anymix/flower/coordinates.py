@@ -51,10 +51,7 @@ def wrong_moments(sums: Array, columns: int) -> str | None:
 
 
 def moments(table: Any, products: bool = False) -> Array:
-    """Σ 1, Σ x_j and Σ x_j² of the columns of a table, dense or sparse: sums that only need adding.
-
-    With products, Σ x_i x_j for i ≤ j instead of the squares.
-    """
+    """Σ 1, Σ x_j and Σ x_j² of the columns; with products Σ x_i x_j, i ≤ j, for the squares."""
     n, columns = table.shape
     if products:
         with threadpool_limits(1, "blas"):  # the same bits wherever the client runs
@@ -69,41 +66,14 @@ def moments(table: Any, products: bool = False) -> Array:
 
 @dataclass(frozen=True)
 class Coordinates:
-    """w = to_w(v), for a model of one or more blocks of as many entries as there are columns.
+    """w = to_w(v), for a model of one or more blocks of as many entries as there are columns."""
 
-    Attributes
-    ----------
-    mean : ndarray of shape (columns,)
-        m_j; 0 of the intercept, of constant columns, and where the model has no intercept.
-    A : ndarray of shape (columns,) or (columns, columns)
-        A, or its diagonal where it has nothing else.
-
-    Examples
-    --------
-    >>> table = np.array([[100.0, 1.0], [300.0, 1.0]])
-    >>> new = Coordinates.of([moments(table)], columns=2)
-    >>> new.mean.tolist(), new.A.tolist()
-    ([200.0, 0.0], [0.04, 4.0])
-    >>> (table @ new.to_w(np.array([0.25, 0.125]))).tolist()
-    [-0.5, 1.5]
-    """
-
-    mean: Array
-    A: Array
+    mean: Array  # m_j; 0 of the intercept and of constant columns
+    A: Array  # A, or its diagonal where it has nothing else
 
     @staticmethod
     def of(parts: Iterable[Array], columns: int, gamma: float = 0.0) -> Coordinates:
-        """From the moments of some clients; a column of ones, if any, is the intercept.
-
-        Parameters
-        ----------
-        parts : iterable of ndarray
-            The `moments` of each client, all with products or all without.
-        columns : int
-            How many columns there are, with that of the intercept.
-        gamma : float
-            γ, the weight of ½‖w‖².
-        """
+        """From the `moments` of some clients; a column of ones, if any, is the intercept."""
         n, x, second = np.split(np.asarray(sum(parts)), [columns, 2 * columns])
         mean, second, products = x / n, second / n[0], len(second) > columns
         square = second[_diagonal(columns)] if products else second

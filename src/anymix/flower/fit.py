@@ -4,7 +4,7 @@
 
 for all t and γ to be tried, a the ordinary model: each is fitted on every fold, by sums over the
 rows of all clients, and judged on the rows that the fold holds out, as `AgnosticClassifierCV` does
-it. The folds and the ways to their models go side by side (`lockstep`), so all of it takes as many
+it. The folds and the ways to their models go side by side (`side_by_side`), so it takes as many
 rounds as the longest way: a few dozen.
 """
 
@@ -30,11 +30,10 @@ from anymix.estimators.searching import (
     Found,
     candidates_of,
 )
+from anymix.flower.aggregation import Limits, count
 from anymix.flower.client_parts import Clients
 from anymix.flower.fold_rows import WHOLE
-from anymix.flower.folded_clients import ClientsHeldOut, FoldedClients
-from anymix.flower.lockstep import Ask, side_by_side
-from anymix.flower.policy import Limits, count
+from anymix.flower.folded_clients import Ask, ClientsHeldOut, FoldedClients, side_by_side
 from anymix.flower.results import Record
 from anymix.flower.solve import FederatedSolution
 from anymix.mixtures import MixtureSet

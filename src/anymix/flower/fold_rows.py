@@ -13,50 +13,92 @@ so that the server can judge every model by rows that it has not seen, and knows
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anymix.flower.fold_questions import About, join_answers, unpack
 from anymix.flower.wire import Arrays, Settings
 from anymix.problem import part_sums
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import SquaredError
+from anymix.problem.part_sums import Question, Sums
 from anymix.problem.rows import take
 
 Array = NDArray[np.float64]
+About = tuple[int, Question]  # the number of a fold, and what is asked about the rows that it fits
 Indices = NDArray[np.intp]
-
-__all__ = ["WHOLE", "FoldedRows", "answer_about_folds", "fold_numbers"]
-
 WHOLE = -1  # the number of the fold that fits all rows
+
+__all__ = [
+    "WHOLE",
+    "About",
+    "FoldedRows",
+    "answer_about_folds",
+    "fold_numbers",
+    "join_answers",
+    "n_numbers",
+    "pack_questions",
+    "split_answers",
+    "unpack_questions",
+]
+
+
+def pack_questions(questions: Sequence[About]) -> tuple[Arrays, Settings]:
+    """The questions as one vector, and the rest as JSON can say it."""
+    # Fifty questions with names of their own would take Flower longer than the sums take a client.
+    numbers, forms = [], []
+    for number, question in questions:
+        arrays, rest = question.to_arrays()
+        forms.append([number, {name: a.size for name, a in arrays.items()}, rest])
+        numbers += list(arrays.values())
+    return {"numbers": np.concatenate(numbers)}, {"questions": forms}
+
+
+def unpack_questions(arrays: Arrays, settings: Settings) -> list[About]:
+    """The questions that `pack_questions` was given."""
+    numbers, begin, found = arrays["numbers"], 0, []
+    for number, sizes, rest in settings["questions"]:
+        own: dict[str, Any] = {}
+        for name, size in sizes.items():
+            own[name] = numbers[begin : begin + size]
+            begin += size
+        found.append((int(number), Question.of_arrays(own, rest)))
+    return found
+
+
+def join_answers(answers: Sequence[Sums]) -> Array:
+    """The answers to all questions as one vector."""
+    return np.concatenate([np.zeros(0), *(a.ravel() for sums in answers for a in sums.values())])
+
+
+def n_numbers(questions: Sequence[About]) -> int:
+    """How long that vector must be."""
+    shapes = [shape for _, question in questions for shape in question.shapes.values()]
+    return int(sum(np.prod(shape, dtype=int) for shape in shapes))
+
+
+def split_answers(numbers: Array, questions: Sequence[About]) -> list[Sums]:
+    """The answer to each question, from the vector of all."""
+    begin, found = 0, []
+    for _, question in questions:
+        sums: Sums = {}
+        for name, shape in question.shapes.items():
+            size = int(np.prod(shape, dtype=int))
+            sums[name] = numbers[begin : begin + size].reshape(shape)
+            begin += size
+        found.append(sums)
+    return found
 
 
 def fold_numbers(domains: Indices, classes: Indices, folds: int, seed: list[int]) -> Indices:
-    """The fold that holds out each row: rows alike in domain and class are dealt out in turn.
-
-    Parameters
-    ----------
-    domains, classes : ndarray of int
-        The domain and the class of each row, by number; in regression all classes are 0.
-    folds : int
-        How many folds.
-    seed : list of int
-        Same seed, same folds. With which fold the dealing begins is random too, or clients of one
-        row each would all hold it out in the same fold.
-
-    Returns
-    -------
-    ndarray of int
-
-    Examples
-    --------
-    >>> fold_numbers(np.array([0, 0, 1, 1]), np.zeros(4, int), 2, [0]).tolist()
-    [1, 0, 0, 1]
-    """
+    """The fold that holds out each row: rows alike in domain and class are dealt out in turn."""
+    # With which fold the dealing begins is random: clients of one row each would hold it out in the
+    # same.
     rng = np.random.default_rng(seed)
     order = np.lexsort((rng.permutation(len(domains)), classes, domains))
     found = np.empty(len(domains), dtype=np.intp)
@@ -66,17 +108,7 @@ def fold_numbers(domains: Indices, classes: Indices, folds: int, seed: list[int]
 
 @dataclass(frozen=True, eq=False)
 class FoldedRows:
-    """The rows of a client, dealt out to folds.
-
-    Parameters
-    ----------
-    problem : LinearDomains
-        The rows.
-    number : int
-        That of the client's key.
-    folds, seed : int
-        How many folds, and the seed with which rows are dealt out to them.
-    """
+    """The rows of a client, dealt out to folds."""
 
     problem: LinearDomains
     number: int
@@ -163,10 +195,7 @@ class FoldedRows:
     def errors(
         self, models: Array, guess: Array, pairs: Array, scales: Array, means: Array
     ) -> Array:
-        """Σ_i e_i², (T,), e_i = Σ_k s_k S_ik (v_i − v̄_k).
-
-        v = v_c − v_o for pairs (c, o); C is the guess, and o = −1 is 0.
-        """
+        """Σ_i e_i², (T,), e_i = Σ_k s_k S_ik (v_i − v̄_k), v = v_c − v_o; C is the guess, −1: 0."""
         v = np.concatenate([self.with_guess(models, guess), np.zeros((1, self.problem.n_rows))])
         first, second = pairs.astype(np.intp).T
         values = v[first] - v[second]  # (T, n)
@@ -178,27 +207,13 @@ class FoldedRows:
 def answer_about_folds(
     problem: LinearDomains, number: int, arrays: Arrays, settings: Settings
 ) -> Arrays:
-    """The reply to a question about folds: what it is of is in the settings, `about`.
-
-    Parameters
-    ----------
-    problem : LinearDomains
-        The rows of the client.
-    number : int
-        That of its key.
-    arrays, settings : dict
-        The content of the message.
-
-    Returns
-    -------
-    dict of str to ndarray
-    """
+    """The reply to a question about folds."""
     rows = FoldedRows(problem, number, *(settings[k] for k in ("folds", "seed")))
     match settings["about"]:
         case "counts":
             return rows.counts()
         case "sums":
-            return {"sums": rows.sums(unpack(arrays, settings))}
+            return {"sums": rows.sums(unpack_questions(arrays, settings))}
         case "losses":
             return {"losses": rows.losses(**arrays)}
         case _:

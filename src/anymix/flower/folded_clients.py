@@ -1,7 +1,9 @@
-"""The server's side of a choice of models: problems of folds, and losses on rows held out.
+"""The server's side of a choice of models: problems of folds, and losses on held-out rows.
 
 The clients deal their rows out to folds (`fold_rows`); the server knows how many rows of each
 domain a fold fits, and asks for sums over them. So a fold is a problem as any other, in parts.
+Solvers run side by side: when all wait for an answer, the questions of all go out in one round. A
+hundred models take as many rounds as the slowest, each with the answers that it would get alone.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -16,9 +20,8 @@ from numpy.typing import NDArray
 
 from anymix.errors import InputError
 from anymix.flower.client_parts import Clients
-from anymix.flower.fold_questions import About, n_numbers, pack_questions, split_answers
-from anymix.flower.fold_rows import WHOLE
-from anymix.flower.rounds import Answer, Question
+from anymix.flower.exchange import Answer, Question
+from anymix.flower.fold_rows import WHOLE, About, n_numbers, pack_questions, split_answers
 from anymix.flower.wire import FOLDS, Arrays, Settings, pack
 from anymix.mixtures import MixtureSet, Penalty
 from anymix.problem import part_sums
@@ -26,22 +29,88 @@ from anymix.problem.part_sums import Shapes
 from anymix.problem.parts import Parts
 from anymix.selection.held_out import Judged
 
+Ask = Callable[[Any], Any]
 Array = NDArray[np.float64]
 Asked = tuple[int, Sequence[part_sums.Question]]  # a fold, and a question to each of its clients
 
-__all__ = ["ClientsHeldOut", "FoldedClients"]
+__all__ = ["Ask", "ClientsHeldOut", "FoldedClients", "side_by_side"]
+
+
+class _Stopped(BaseException):
+    """Tells a solver that another one has failed."""
+
+
+def side_by_side(tasks: Sequence[Callable[[Ask], Any]], answer: Callable[[Any], Any]) -> list[Any]:
+    """What each task(ask) returns; ask(question) waits until `answer` has those of all."""
+    news: SimpleQueue[tuple[int, str, Any]] = SimpleQueue()
+    answers: list[SimpleQueue[Any]] = [SimpleQueue() for _ in tasks]
+    threads = [
+        Thread(target=_work, args=(i, task, news, answers[i]), daemon=True)
+        for i, task in enumerate(tasks)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        return _serve(len(tasks), news, answers, answer)
+    finally:
+        for queue in answers:
+            queue.put(_Stopped())
+        for thread in threads:
+            thread.join()
+
+
+def _work(
+    i: int,
+    task: Callable[[Ask], Any],
+    news: SimpleQueue[tuple[int, str, Any]],
+    answers: SimpleQueue[Any],
+) -> None:
+    """Run one task; its questions, its end and its failure are news."""
+
+    def ask(question: Any) -> Any:
+        news.put((i, "question", question))
+        found = answers.get()
+        if isinstance(found, _Stopped):
+            raise found
+        return found
+
+    try:
+        news.put((i, "end", task(ask)))
+    except _Stopped:
+        return
+    except BaseException as error:
+        news.put((i, "failure", error))
+
+
+def _serve(
+    n: int,
+    news: SimpleQueue[tuple[int, str, Any]],
+    answers: list[SimpleQueue[Any]],
+    answer: Callable[[Any], Any],
+) -> list[Any]:
+    """Answer whenever all that are left wait, until none is left."""
+    ended: dict[int, Any] = {}
+    asked: dict[int, Any] = {}
+    failed: dict[int, BaseException] = {}
+    while len(ended) + len(failed) < n:
+        i, kind, what = news.get()
+        {"question": asked, "end": ended, "failure": failed}[kind][i] = what
+        if len(ended) + len(failed) + len(asked) < n:
+            continue
+        if failed:
+            raise failed[min(failed)]  # the same one in every run
+        order = sorted(asked)
+        if order:
+            for j, found in zip(order, answer([asked[j] for j in order]), strict=True):
+                answers[j].put(found)
+            asked.clear()
+    if failed:
+        raise failed[min(failed)]
+    return [ended[j] for j in range(n)]
 
 
 class FoldedClients:
-    """Clients whose rows are in folds.
-
-    Parameters
-    ----------
-    clients : Clients
-        The clients.
-    folds, seed : int
-        How many folds, and the seed with which rows are dealt out to them.
-    """
+    """Clients whose rows are in folds."""
 
     def __init__(self, clients: Clients, folds: int, seed: int) -> None:
         self.clients, self.roster, self.n = clients, clients.roster, folds
@@ -193,23 +262,11 @@ def _constant_guess(totals: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ClientsHeldOut(Judged):
-    """The losses of C models on rows that clients hold out, known by their sums.
-
-    Parameters
-    ----------
-    folded : FoldedClients
-        Who has the rows.
-    models : ndarray of shape (folds, C, D)
-        The models of every fold; the ordinary one first.
-    fold_losses : ndarray of shape (folds, C, p)
-        D of what each fold holds out.
-    mixtures, offsets, reference, constant, prior, squared :
-        As in `HeldOut`.
-    """
+    """The losses of C models on rows that clients hold out, known by their sums."""
 
     folded: FoldedClients
-    models: Array
-    fold_losses: Array
+    models: Array  # (folds, C, D), the ordinary one first
+    fold_losses: Array  # (folds, C, p), D of what each fold holds out
     mixtures: MixtureSet
     offsets: Array
     reference: Array

@@ -17,8 +17,8 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.flower.coordinates import MOST_PRODUCTS, Coordinates, n_moments, wrong_moments
+from anymix.flower.exchange import Question, Round
 from anymix.flower.roster import Roster
-from anymix.flower.rounds import Question, Round
 from anymix.flower.wire import EVALUATE, MOMENTS, Settings, pack, pack_record
 from anymix.mixtures import MixtureSet, Penalty
 
@@ -31,32 +31,16 @@ log = logging.getLogger("anymix.flower")
 
 @dataclass
 class Best:
-    """The best model so far, and the one to keep.
+    """The best model so far, and the one to keep."""
 
-    Rows held out are few, and the least of many losses is a lucky one. So training goes on until
-    they surely speak against it: kept is, from the best model on, the last one that the rows cannot
-    tell from it, by one standard error of the difference, row by row.
-
-    Attributes
-    ----------
-    w : ndarray
-        The vector of the best one.
-    worst : float
-        Its worst loss, that of the worst mixture in Λ.
-    round : int
-        The round after which it was there.
-    since : int
-        How many models were judged since then.
-    kept : ndarray
-        The vector of the one to keep.
-    kept_round : int
-        The round after which that was there.
-    """
+    # Rows held out are few, and the least of many losses is a lucky one. So training goes on until
+    # they surely speak against it: kept is, from the best model on, the last one that the rows
+    # cannot tell from it, by one standard error of the difference, row by row.
 
     w: Array = field(default_factory=lambda: np.zeros(0))
-    worst: float = np.inf
+    worst: float = np.inf  # its loss for the worst mixture
     round: int = 0
-    since: int = 0
+    since: int = 0  # models judged since then
     kept: Array = field(default_factory=lambda: np.zeros(0))
     kept_round: int = 0
 
@@ -82,38 +66,23 @@ class Best:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The losses of a model, beside those of another on the very same rows.
-
-    Attributes
-    ----------
-    losses, others : ndarray of shape (p,)
-        The mean loss of both in every domain; NaN where no client has rows to judge by.
-    variances : ndarray of shape (p,)
-        The squared standard errors of their differences.
-    is_nonsense : bool
-        Whether all that came were numbers beyond all bounds, or no numbers.
-    """
+    """The losses (p,) of a model, and of another on the very same rows; NaN if nobody has any."""
 
     losses: Array
     others: Array
-    variances: Array
-    is_nonsense: bool = False
+    variances: Array  # squared standard errors of the differences
+    is_nonsense: bool = False  # all that came was beyond all bounds
 
     def gain(self, mixtures: MixtureSet, penalty: Penalty | None = None) -> tuple[float, float]:
-        """By how much the worst mixture of this model is worse, and the standard error of that.
-
-        The error is that of this model's worst mixture.
-        """
+        """By how much the worst mixture of this model is worse, and the standard error there."""
         lam = _worst_mixture(mixtures, self.losses, penalty)
         loss, other = (worst_of(mixtures, x, penalty) for x in (self.losses, self.others))
         return loss - other, float(np.sqrt(lam[lam > 0] ** 2 @ self.variances[lam > 0]))
 
 
 def worst_of(mixtures: MixtureSet, losses: Array, penalty: Penalty | None = None) -> float:
-    """max_{λ∈Λ} Σ_k λ_k L_k − penalty(λ), without the domains that nobody judged (NaN if all).
-
-    Where there are such domains, without the penalty too: a prior may forbid λ_k = 0.
-    """
+    """max_{λ∈Λ} Σ_k λ_k L_k − penalty(λ), without the domains that nobody judged (NaN if all)."""
+    # Where there are such domains, without the penalty too: a prior may forbid λ_k = 0.
     lam = _worst_mixture(mixtures, losses, penalty)
     price = 0.0 if penalty is None or np.isnan(losses).any() else penalty.value(lam)
     return float(lam[lam > 0] @ losses[lam > 0]) - price if lam.any() else float("nan")
@@ -138,23 +107,7 @@ def judge(
     timeout: float,
     beside: Array | None = None,
 ) -> Comparison:
-    """The mean loss of a model in every domain, beside that of another one, if one is given.
-
-    Parameters
-    ----------
-    grid : flwr.serverapp.Grid
-        Where the clients are.
-    roster : Roster
-        Whom to ask.
-    model : ArrayRecord
-        The model.
-    settings : dict
-        held, whether to look at the rows held out, and hold_out, which these are.
-    timeout : float
-        Seconds to wait for their answers.
-    beside : ndarray of shape (D,), optional
-        The vector of another model.
-    """
+    """The mean loss of a model in every domain, beside that of another one, if one is given."""
     n = 2 if beside is None else 4
     content = pack_record(model, settings if beside is None else {**settings, "beside": beside})
     questions = {
@@ -186,23 +139,7 @@ def look_at_columns(
     gamma: float = 0.0,
     most: int = 100,
 ) -> Coordinates | None:
-    """Coordinates from the columns of up to `most` clients, None where nobody answers.
-
-    Parameters
-    ----------
-    grid : flwr.serverapp.Grid
-        Where the clients are.
-    roster : Roster
-        Whom to ask.
-    settings : dict
-        hold_out, which rows not to look at.
-    timeout : float
-        Seconds to wait for their answers.
-    gamma : float
-        γ, the weight of ½‖w‖².
-    most : int
-        How many are asked; more would not change the units.
-    """
+    """Coordinates from the columns of up to `most` clients, None where nobody answers."""
     every = max(1, len(roster.members) // most)
     asked, D = roster.members[::every][:most], roster.members[0].n_parameters
     columns = D // roster.members[0].n_scores

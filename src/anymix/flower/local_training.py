@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anymix.errors import InputError, finite_number
-from anymix.flower.policy import count
+from anymix.flower.aggregation import count
 
 if TYPE_CHECKING:
     import torch
@@ -52,13 +52,7 @@ class LocalTraining:
 
 
 def own_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of a `train_config` that take the place of the strategy's own, checked.
-
-    Examples
-    --------
-    >>> own_settings({"local_epochs": 2, "lr": 0.1})
-    {'local_epochs': 2}
-    """
+    """The entries of a `train_config` that take the place of the strategy's own, checked."""
     own = {name: config[name] for name in OWN if name in config}
     for name, value in own.items():
         if name == "step":

@@ -19,8 +19,8 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from anymix.errors import InputError
-from anymix.flower.policy import Limits
-from anymix.flower.post import Post
+from anymix.flower.aggregation import Limits
+from anymix.flower.exchange import Post
 from anymix.flower.roster import Member, Roster
 from anymix.flower.wire import WHO, MessageError, Settings, is_unavailable, pack
 
@@ -48,32 +48,7 @@ class MissingClientsError(RuntimeError):
 
 
 class Members:
-    """The clients on a grid: they come, go, come back, fail and are left out.
-
-    Parameters
-    ----------
-    grid : flwr.serverapp.Grid
-        Where they are.
-    domains : sequence of str, optional
-        All domains, in the order of Λ; a client that has others is left out. None takes any.
-    limits : Limits, optional
-        What a client may claim of itself.
-    introduction : float
-        Seconds that new clients get to say who they are.
-    settings : dict, optional
-        What they are told when they are asked.
-
-    Attributes
-    ----------
-    excluded : dict of str to str
-        The clients that are left out for good, by key, and why.
-    empty : set of str
-        Those of them that have no rows.
-    refused : dict of int to str
-        The nodes that could not take part at the last look, and why.
-    failures : dict of str to int
-        How many times in a row a client has failed, by key.
-    """
+    """The clients on a grid: they come, go, come back, fail and are left out."""
 
     def __init__(
         self,
@@ -104,20 +79,7 @@ class Members:
     # -- who is there --------------------------------------------------------------------------
 
     def look(self, timeout: float | None = None, *, again: bool = False) -> Roster:
-        """The clients now; whoever came since the last look is asked who it is.
-
-        Parameters
-        ----------
-        timeout : float, optional
-            Seconds to wait for their answers, None is `introduction`. Later answers are taken at
-            the next look.
-        again : bool
-            Whether to ask those again who gave no good answer before.
-
-        Returns
-        -------
-        Roster
-        """
+        """The clients now; who came since the last look, or `again` all unknown ones, are asked."""
         nodes = set(self.grid.get_node_ids())
         ask = again or self._roster is None or nodes != self._nodes
         self._nodes = nodes
@@ -140,25 +102,7 @@ class Members:
         again: bool = False,
         poll: float = 0.1,
     ) -> Roster:
-        """The clients as soon as they are enough, else those who are there after so many seconds.
-
-        Parameters
-        ----------
-        enough : function
-            Roster -> bool, asked after every look.
-        seconds : float
-            How long to wait; 0 looks once.
-        timeout : float, optional
-            Seconds to wait for the answers of new clients, None is `introduction`.
-        again : bool
-            Whether to ask those again who gave no good answer before.
-        poll : float
-            Seconds between two looks.
-
-        Returns
-        -------
-        Roster
-        """
+        """The clients as soon as they are enough, else those there after so many seconds."""
         end = time.monotonic() + seconds
         timeout = self.introduction if timeout is None else timeout
         while True:
@@ -171,10 +115,7 @@ class Members:
             timeout = max(0.1, min(timeout, end - time.monotonic()))
 
     def gather(self, min_clients: int, seconds: float) -> Roster:
-        """The first clients: as soon as there are so many, and one of every domain.
-
-        From then on these are all domains there are. MissingClientsError if it takes too long.
-        """
+        """The first clients, so many and one of every domain, or MissingClientsError."""
 
         def enough(roster: Roster) -> bool:
             came = len(roster.members) + len(self.empty)
@@ -194,11 +135,9 @@ class Members:
                 return settled
 
     def settle(self, roster: Roster) -> Roster:
-        """From now on these are the domains and this is the model; who has another is left out.
-
-        InputError where no kind of model is that of most clients: somebody lies, or somebody's
-        settings are wrong, and nobody can say who.
-        """
+        """From now on these are the domains and this is the model; who has another is left out."""
+        # Without a model that most clients have, somebody lies or is set up wrongly: nobody can say
+        # who.
         kinds = Counter(map(_kind_of, roster.members))
         if not kinds:
             return roster
@@ -263,10 +202,8 @@ class Members:
         )
 
     def _consistent(self, found: dict[int, Member]) -> dict[int, Member]:
-        """Without those that have another model than most, or the key of another node.
-
-        The rows of a key that is there twice would count twice; the node known first stays.
-        """
+        """Without those that have another model than most, or the key of another node."""
+        # The rows of a key that is there twice would count twice; the node known first stays.
         usual, kept = self._usual_kind(found.values()), dict[str, Member]()
         self._rivals = {}
         who = self._identities() if self.limits.authenticated else {}
@@ -323,10 +260,7 @@ class Members:
     def note(
         self, answered: Iterable[str], failed: Mapping[str, int], max_failures: int
     ) -> list[str]:
-        """Count the failures of a round; who failed max_failures times in a row is left out.
-
-        The keys of those that were left out now.
-        """
+        """Leave out who failed max_failures times in a row; their keys."""
         out = []
         for key in answered:
             self.failures.pop(key, None)

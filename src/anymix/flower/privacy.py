@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from anymix.errors import finite_number
-from anymix.flower.aggregation import Contribution, Here, Sum
-from anymix.flower.policy import shortened
+from anymix.flower.aggregation import Contribution, Here, Sum, shortened
 
 Array = NDArray[np.float64]
 
@@ -145,16 +144,9 @@ class Privacy:
 
 
 def gaussian_epsilon(z: float, delta: float) -> float:
-    """The ε with Φ(1/(2z) − εz) − e^ε Φ(−1/(2z) − εz) = δ, of one Gaussian mechanism.
-
-    Exact (Balle and Wang, Improving the Gaussian mechanism for differential privacy, 2018), and
-    quick, where an accountant takes up to seconds.
-
-    Examples
-    --------
-    >>> round(gaussian_epsilon(10.0, 1e-5), 3)
-    0.341
-    """
+    """The ε with Φ(1/(2z) − εz) − e^ε Φ(−1/(2z) − εz) = δ, of one Gaussian mechanism."""
+    # Exact (Balle and Wang, Improving the Gaussian mechanism for differential privacy, 2018), and
+    # quick, where an accountant takes up to seconds.
 
     def excess(epsilon: float) -> float:
         a, b = 1 / (2 * z) - epsilon * z, -1 / (2 * z) - epsilon * z

@@ -122,15 +122,7 @@ def _losses(losses: Array, B: Array, rows: list[int]) -> Array:
 
 
 def trimmed_mean(g: Array, trim: float) -> Array:
-    """In every column, the mean without the ⌈trim · n⌉ least and greatest entries, (d,).
-
-    Of so few rows that none would be left, the median.
-
-    Examples
-    --------
-    >>> trimmed_mean(np.array([[1.0], [2.0], [3.0], [4.0], [100.0]]), 0.2)
-    array([3.])
-    """
+    """In every column, the mean without the ⌈trim · n⌉ least and greatest ones, or the median."""
     n = len(g)
     cut = min(int(np.ceil(trim * n)), (n - 1) // 2)
     means: Array = np.sort(g, axis=0)[cut : n - cut].mean(axis=0)
@@ -138,14 +130,7 @@ def trimmed_mean(g: Array, trim: float) -> Array:
 
 
 def geometric_median(g: Array, weights: Array, iterations: int = 200) -> Array:
-    """argmin_x Σ_c weights_c ‖g_c − x‖, by Weiszfeld's steps, (d,).
-
-    Examples
-    --------
-    >>> g = np.array([[0.0, 0.0], [0.0, 2.0], [1e9, 1.0], [0.0, 1.0]])
-    >>> geometric_median(g, np.ones(4)).round(2).tolist()
-    [0.0, 1.0]
-    """
+    """argmin_x Σ_c weights_c ‖g_c − x‖, by Weiszfeld's steps, (d,)."""
     x: Array = np.median(g, axis=0)
     scale = float(np.median(np.linalg.norm(g - x, axis=1)))
     for _ in range(iterations if scale > 0 else 0):  # 0: most of them are the same
@@ -159,15 +144,7 @@ def geometric_median(g: Array, weights: Array, iterations: int = 200) -> Array:
 
 
 def weighted_median(values: Array, weights: Array) -> float:
-    """The least value with half of the weight at or below it; halfway if just half is there.
-
-    Examples
-    --------
-    >>> weighted_median(np.array([3.0, 1.0, 2.0]), np.ones(3))
-    2.0
-    >>> weighted_median(np.array([1.0, 2.0]), np.ones(2))
-    1.5
-    """
+    """The least value with half of the weight at or below it; halfway if just half is there."""
     order = np.argsort(values, kind="stable")
     v, total = values[order], np.cumsum(weights[order])
     half = total[-1] / 2

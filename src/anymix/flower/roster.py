@@ -12,49 +12,66 @@ from numpy.typing import NDArray
 
 from anymix.errors import InputError
 from anymix.flower.client_errors import why
-from anymix.flower.holdings import Holdings
 from anymix.flower.wire import MessageError, unpack
 from anymix.mixtures import MixtureSet, Simplex
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-__all__ = ["Member", "Roster"]
+__all__ = ["Holdings", "Member", "Roster"]
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """Client clients[e] has m[e] > 0 rows of domain domains[e]; in the order of the clients."""
+
+    # The table of 10,000 clients and 1,000 domains, of which each has a few, would be 80 MB.
+
+    clients: Indices
+    domains: Indices
+    m: Array
+    shape: tuple[int, int]
+
+    @cached_property
+    def sizes(self) -> Array:
+        """m_k, the rows of every domain, (p,)."""
+        return np.bincount(self.domains, weights=self.m, minlength=self.shape[1]).astype(float)
+
+    @cached_property
+    def by_domain(self) -> list[Indices]:
+        """The entries of every domain, in the order of the clients."""
+        order = np.argsort(self.domains, kind="stable")
+        ends = np.cumsum(np.bincount(self.domains, minlength=self.shape[1]))
+        return np.split(order, ends[:-1])
+
+    def table(self, values: Array) -> Array:
+        """A table with these values as its entries, and 0 elsewhere."""
+        table = np.zeros(self.shape)
+        table[self.clients, self.domains] = values
+        return table
+
+    def rows(self, clients: Indices, values: Array) -> Array:
+        """Some rows of that table, those of these clients (in order), (clients, p)."""
+        row = np.full(self.shape[0], -1)
+        row[clients] = np.arange(len(clients))
+        here = row[self.clients] >= 0
+        table = np.zeros((len(clients), self.shape[1]))
+        table[row[self.clients[here]], self.domains[here]] = values[here]
+        return table
 
 
 @dataclass(frozen=True)
 class Member:
-    """One client as it described itself.
-
-    Attributes
-    ----------
-    key : str
-        Its name, the same in every run.
-    node_id : int
-        Where it is in this run.
-    domains : tuple of str
-        The domains of its rows.
-    counts : ndarray
-        How many rows it has of each of them.
-    n_parameters : int
-        The length of its model's w.
-    kind : str
-        What its model is; all clients must have the same.
-    n_scores : int
-        Of a linear model of this library, which starts at 0 and has no loss below 0, in how many
-        blocks w comes; 0 of any other model.
-    intercept : bool
-        Whether the last entry of each block is an intercept, which is not penalised.
-    """
+    """One client as it described itself."""
 
     key: str
     node_id: int
     domains: tuple[str, ...]
     counts: Array
-    n_parameters: int
-    kind: str
-    n_scores: int = 1
-    intercept: bool = False
+    n_parameters: int  # D, the length of w
+    kind: str  # the model, the same at all clients
+    n_scores: int = 1  # blocks of w of a linear model; 0 of any other
+    intercept: bool = False  # whether each block ends with one, not penalised
 
     def half_square(self, w: Array) -> float:
         """½‖w‖² without the intercepts."""
@@ -68,10 +85,7 @@ class Member:
 
     @staticmethod
     def of(reply: Message, node_id: int) -> Member:
-        """Read and check the reply of a node to "who are you"; MessageError says what is wrong.
-
-        A client without rows has no domains.
-        """
+        """The checked reply of a node to "who are you", or MessageError; no rows are no domains."""
         if reply.has_error():
             raise MessageError(f"the client failed: {why(reply)}")
         arrays, settings = unpack(reply.content)
@@ -97,31 +111,11 @@ class Member:
 
 @dataclass(frozen=True)
 class Roster:
-    """The members in the order of their keys, and the rows of every domain.
+    """The members in the order of their keys, and the rows of every domain."""
 
-    Attributes
-    ----------
-    members : tuple of Member
-        The clients, sorted by key.
-    domains : tuple of str
-        All domains, in the order of Λ.
-    places : tuple of ndarray
-        The numbers of each member's domains, in its own order.
-
-    Examples
-    --------
-    >>> ann = Member("a", 7, ("web",), np.array([3.0]), 2, "")
-    >>> bob = Member("b", 5, ("mail", "web"), np.array([2.0, 1.0]), 2, "")
-    >>> roster = Roster.of([bob, ann])
-    >>> roster.domains, roster.sizes.tolist(), roster.keys
-    (('mail', 'web'), [2.0, 4.0], ['a', 'b'])
-    >>> roster.counts.tolist()
-    [[0.0, 3.0], [2.0, 1.0]]
-    """
-
-    members: tuple[Member, ...]
-    domains: tuple[str, ...]
-    places: tuple[Indices, ...] = field(repr=False)
+    members: tuple[Member, ...]  # sorted by key
+    domains: tuple[str, ...]  # in the order of Λ
+    places: tuple[Indices, ...] = field(repr=False)  # the numbers of each member's domains
 
     @staticmethod
     def of(members: Iterable[Member], domains: Sequence[str] | None = None) -> Roster:

@@ -16,8 +16,8 @@ import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import ArrayLike, NDArray
 
+from anymix.flower.aggregation import Limits
 from anymix.flower.client_parts import Clients
-from anymix.flower.policy import Limits
 from anymix.flower.results import Record
 from anymix.mixtures import DirichletPrior, MixtureSet
 from anymix.objective import Objective

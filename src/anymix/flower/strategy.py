@@ -26,11 +26,9 @@ from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
-from anymix.flower.aggregation import Aggregation, Sum
+from anymix.flower.aggregation import Aggregation, Limits, Patience, Sum, count
 from anymix.flower.local_training import check_evaluate_config, own_settings
 from anymix.flower.members import MissingClientsError
-from anymix.flower.moved import refuse_moved
-from anymix.flower.policy import Limits, Patience, count
 from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.training_run import TrainingRun
 from anymix.mixtures import MixtureSet, Penalty
@@ -59,7 +57,8 @@ class AgnosticStrategy(Strategy):
         FullBatch (default): a client looks at all its rows; PerDomain(b) and Weighted(b): at b of
         each domain it is asked about. Weighted draws domains by λ, and then clients.
     clients_per_round : int, optional
-        None asks all (Weighted: draws p), else see `sampling.row_weights`.
+        None asks all (Weighted: p). Of n, every domain gets n // p draws of a client by its rows;
+        Weighted draws n domains by λ, and a client of each, and as many uniformly for λ.
     local_steps : int
         Gradient steps of a client before it replies.
     local_epochs : int, optional
@@ -115,7 +114,6 @@ class AgnosticStrategy(Strategy):
     AgnosticStrategy(Simplex(n_domains=3), on_missing='skip', ...)
     """
 
-    @refuse_moved
     def __init__(
         self,
         mixtures: MixtureSet | Callable[[Array], MixtureSet] | None = None,

@@ -15,7 +15,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from anymix.errors import InputError
 from anymix.flower.client_rows import Array, DomainTable, Indices, Shares
 from anymix.flower.local_training import LocalTraining
-from anymix.pytorch.sums import check_rows, weighted_total
+from anymix.pytorch.accumulator import check_rows, weighted_total
 
 __all__ = ["ModuleRows", "first_weights"]
 
@@ -39,29 +39,11 @@ def _refuse_running_means(module: nn.Module) -> None:
 
 
 class ModuleRows:
-    """ℓ_i(w) = loss(module(x_i), y_i); w is the parameters of the module, one after the other.
+    """ℓ_i(w) = loss(module(x_i), y_i); w is the trained parameters, one after the other."""
 
-    Those with requires_grad=False are no part of w: they stay as the model function makes them, and
-    must be the same at all clients.
-
-    Batch norm with running means is refused: they are no parameters, so they would stay with each
-    client, and the server would get a model without them.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        The model, whose parameters are overwritten by those that the server sends.
-    loss : function, optional
-        (output, y) -> losses of every row.
-    X, y : array-like or Tensor
-        The rows and their targets.
-    domains : array-like
-        The domain of each row, or a table of memberships.
-    local : LocalTraining, optional
-        The client's own optimizer, device and precision.
-    chunk : int
-        How many rows are computed at once.
-    """
+    # Those with requires_grad=False stay as the model function makes them, the same at all clients.
+    # Batch norm with running means is refused: they are no parameters, so they would stay with each
+    # client, and the server would get a model without them.
 
     def __init__(
         self,
@@ -136,10 +118,8 @@ class ModuleRows:
     def train_locally(
         self, w: NDArray[Any], c: Array, settings: Mapping[str, Any], seed: list[int]
     ) -> Array:
-        """w after `local_epochs` passes over the rows, by the client's own optimizer.
-
-        The loss is Σ_i c_i ℓ_i / Σ_i c_i; a batch stands for all rows in proportion.
-        """
+        """w after `local_epochs` passes over the rows, by the client's own optimizer."""
+        # The loss is Σ_i c_i ℓ_i / Σ_i c_i; a batch stands for all rows in proportion.
         self._put(w)
         n, config = len(self.X), settings.get("config", {})
         make = self.local.optimizer

@@ -1,32 +1,32 @@
 """One run of training: the clients, both players, and what has happened, round by round.
 
-`AgnosticStrategy` is the settings; this is what moves.
+`AgnosticStrategy` is the settings; this is what moves. The model is one vector w here, and named
+arrays for Flower and its users.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flwr.app import ArrayRecord
+from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
 from anymix.flower.checkpoint import Checkpoint, Saved
+from anymix.flower.client_errors import why
 from anymix.flower.coordinates import Coordinates
-from anymix.flower.divergence import check_growth, too_long_a_step
+from anymix.flower.exchange import Post
 from anymix.flower.judging import Best, Comparison, judge, look_at_columns, worst_of
 from anymix.flower.local_training import own_settings
 from anymix.flower.members import Members, MissingClientsError
-from anymix.flower.model_arrays import ModelArrays, first_arrays
 from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.roster import Roster
-from anymix.flower.run_settings import RunSettings
-from anymix.flower.sampling import entry_weights
-from anymix.flower.training import TrainingRound
-from anymix.flower.wire import Settings, pack_record
+from anymix.flower.training_round import TrainingRound, check_growth, row_weights, too_long_a_step
+from anymix.flower.wire import FIRST, Settings, pack, pack_record, record_of, unpack
 from anymix.mixtures import Adversary, MixtureSet, Penalty
 from anymix.mixtures.penalties import penalty_on_mixtures
 from anymix.solvers.optimizers import SGD
@@ -35,35 +35,84 @@ from anymix.solvers.samplers import FullBatch
 from anymix.solvers.steps import Constant
 from anymix.solvers.untuned import Untuned
 
+if TYPE_CHECKING:
+    from anymix.flower.strategy import AgnosticStrategy
+
 Array = NDArray[np.float64]
-
-__all__ = ["TrainingRun"]
-
+MOST_BYTES = 2 * 10**9  # protobuf, which carries the messages, ends at 2³¹ bytes
 log = logging.getLogger("anymix.flower")
+
+__all__ = ["ModelArrays", "TrainingRun", "first_arrays"]
+
+
+def first_arrays(grid: Grid, roster: Roster, seed: int, timeout: float) -> ArrayRecord | None:
+    """The start of the model: None, which is 0, for a linear one; a module's own first weights."""
+    # A module at 0 would never learn. Any client can make its module from the seed: the first does.
+    if roster.members[0].linear:
+        return None
+    D, told = roster.members[0].n_parameters, ""
+    for member in roster.members[:3]:
+        post, replies = Post(grid), dict[int, Message]()
+        post.send([Message(pack({}, {"seed": seed}), member.node_id, FIRST)])
+        post.listen(timeout, replies.__setitem__)
+        for reply in replies.values():
+            arrays = {} if reply.has_error() else unpack(reply.content)[0]
+            fits = sum(a.size for a in arrays.values()) == D
+            if fits and all(np.isfinite(a).all() for a in arrays.values()):
+                return record_of(arrays)
+            what = why(reply) if reply.has_error() else "its model has other arrays"
+            told = f"client {member.key!r}: {what}"
+    raise InputError(
+        "initial_arrays",
+        f"is None, and no client gave the first weights of its module ({told or 'no answer'})",
+        "give initial_arrays=ArrayRecord(...) of the module's parameters",
+    )
+
+
+class ModelArrays:
+    """Names, shapes and types of a model's arrays."""
+
+    def __init__(self, start: ArrayRecord | None, n_parameters: int) -> None:
+        self._like: dict[str, NDArray[Any]] = {"w": np.zeros(n_parameters)}
+        if start is not None:
+            self._like = {name: array.numpy() for name, array in start.items()}
+        n = sum(array.size for array in self._like.values())
+        if n != n_parameters:
+            raise InputError(
+                "initial_arrays",
+                f"has {n} numbers, but the clients' model has {n_parameters}",
+                "give its parameters in their order (of a module: named_parameters(), not buffers)",
+            )
+        size = sum(array.nbytes for array in self._like.values())
+        if size > MOST_BYTES:
+            raise InputError(
+                "initial_arrays",
+                f"has {size / 1e9:.1f} GB, and a message holds {MOST_BYTES / 1e9:.1f} GB",
+                "give float32 or float16 arrays, or train fewer parameters",
+            )
+        flat = [array.ravel() for array in self._like.values()]
+        self.w: Array = np.concatenate(flat).astype(np.float64)
+
+    @property
+    def form(self) -> list[list[Any]]:
+        """Name, shape and type of each array, as JSON knows them."""
+        return [[name, list(a.shape), str(a.dtype)] for name, a in self._like.items()]
+
+    def record(self, w: Array) -> ArrayRecord:
+        """w in the arrays that the run began with."""
+        parts, begin = {}, 0
+        for name, like in self._like.items():
+            part = w[begin : begin + like.size].reshape(like.shape)
+            parts[name] = part.astype(like.dtype)
+            begin += like.size
+        return record_of(parts)
 
 
 class TrainingRun:
-    """A run from its first round, or from where its checkpoint left it.
-
-    Parameters
-    ----------
-    strategy : RunSettings
-        The settings.
-    grid : flwr.serverapp.Grid
-        Where the clients are.
-    initial_arrays : ArrayRecord, optional
-        The start of the model; None is 0 for a linear model, and a module's own first weights.
-
-    Attributes
-    ----------
-    number : int
-        The last round that is over.
-    now : TrainingRound
-        The round that is going on.
-    """
+    """A run from its first round, or from where its checkpoint left it."""
 
     def __init__(
-        self, strategy: RunSettings, grid: Grid, initial_arrays: ArrayRecord | None
+        self, strategy: AgnosticStrategy, grid: Grid, initial_arrays: ArrayRecord | None
     ) -> None:
         self.strategy, self.grid, patience = strategy, grid, strategy.patience
         self.held = {"hold_out": [float(strategy.hold_out), int(strategy.seed)]}
@@ -106,11 +155,9 @@ class TrainingRun:
             self.best = Best(**saved.best, **saved.extra["best"])
 
     def _choose_coordinates(self, roster: Roster, saved: Saved | None) -> Coordinates | None:
-        """Those in which all columns look alike, for a linear model without step sizes.
-
-        Not with a promise of privacy, which the sums of the columns would break, nor with a ball
-        for w, which is not one in other coordinates.
-        """
+        """Those in which all columns look alike, for a linear model without step sizes."""
+        # Not with a promise of privacy, which the sums of the columns would break, nor with a ball
+        # for w, which is not one in other coordinates.
         strategy = self.strategy
         if saved is not None and "coordinates" in saved.extra:
             return Coordinates.load(saved.extra["coordinates"])
@@ -172,10 +219,7 @@ class TrainingRun:
         self._asked = set(self.now.replies.questions)
 
     def _who_is_there(self, number: int) -> Roster:
-        """The clients of this round, when those that have left are back; or MissingClientsError.
-
-        With on_missing="skip" the round is of those who are there.
-        """
+        """The clients of this round; unless rounds are skipped, those that left are waited for."""
         patience, members = self.strategy.patience, self.members
 
         def enough(roster: Roster) -> bool:
@@ -205,7 +249,7 @@ class TrainingRun:
         strategy, mixture = self.strategy, self.players.adversary.mixture
         seed = [strategy.seed, number]
         n = strategy.clients_per_round
-        return entry_weights(roster.holdings, mixture, strategy.sampler, n, seed)
+        return row_weights(roster.holdings, mixture, strategy.sampler, n, seed)
 
     @np.errstate(over="ignore", invalid="ignore")  # what is not finite is found, and told
     def advance(self) -> None:
@@ -220,7 +264,7 @@ class TrainingRun:
             now.go_on_without(strategy.patience, left_out, self.members.excluded)
         else:
             losses = np.where(now.B.sum(axis=0) > 0, sums[1], np.nan)
-            if not self._has_noise:
+            if strategy.aggregation.spent(1) is None:  # the growth of noisy losses says nothing
                 check_growth(losses, f"in round {now.number}", now.roster, self.history)
             try:
                 self._step(*sums)
@@ -296,9 +340,7 @@ class TrainingRun:
 
     @property
     def _judged_by(self) -> tuple[MixtureSet, Penalty | None]:
-        """By the worst one of which mixtures models are judged: Λ less the penalty on λ, if any;
-        or another set.
-        """
+        """The set by whose worst mixture models are judged, and the penalty on λ, if any."""
         adversary, judged_by = self.players.adversary, self.strategy.judged_by
         if judged_by is None:
             return adversary.mixtures, adversary.penalty if self._is_penalised else None
@@ -344,30 +386,21 @@ class TrainingRun:
         return best.kept, "last" if best.kept_round == self.number else "best"
 
     def _note_failures(self) -> list[str]:
-        """Leave out who sent nonsense, or failed too often; their keys.
-
-        Silence is a failure only where rounds are skipped: who is late where others are enough has
-        not failed, and who is waited for is never dropped for it.
-        """
+        """Leave out who sent nonsense, or failed too often; their keys."""
+        # Silence is a failure only where rounds are skipped: who is late where others are enough
+        # has not failed, and who is waited for is never dropped for it.
         replies, patience = self.now.replies, self.strategy.patience
-        for key, why in replies.rejected.items():
-            self.members.exclude(key, why)
+        for key, reason in replies.rejected.items():
+            self.members.exclude(key, reason)
         counts = patience.on_missing == "skip" and not self.now.has_enough
         failed = dict.fromkeys(replies.missing if counts else (), 1)
         failed |= {key: replies.errors[key] for key in replies.failed}
         tired = self.members.note(replies.answers, failed, patience.max_failures)
         return [*replies.rejected, *tired]
 
-    @property
-    def _has_noise(self) -> bool:
-        """Whether losses have noise, so that their growth says nothing."""
-        return self.strategy.aggregation.spent(1) is not None
-
     def _check_result(self, w: Array, timeout: float) -> None:
-        """The last step may be the one that is too long: those asked last tell how w does.
-
-        Where clients may say anything, or their losses are not to be seen, nobody is asked.
-        """
+        """The last step may be the one that is too long: those asked last tell how w does."""
+        # Where clients may say anything, or their losses are not to be seen, nobody is asked.
         strategy = self.strategy
         if not strategy.aggregation.exact or strategy.limits.loss is not None or not self.history:
             return

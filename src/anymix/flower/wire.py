@@ -78,29 +78,9 @@ class MessageError(ValueError):
 
 
 def pack(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> RecordDict:
-    """The content of a message.
-
-    Every entry of a record takes Flower some time, so all settings go as one text, JSON, and each
-    vector among them as its bytes.
-
-    Parameters
-    ----------
-    arrays : dict of str to ndarray
-        Named arrays of any type.
-    settings : dict
-        Numbers, words and lists of them, and float64 vectors.
-
-    Returns
-    -------
-    RecordDict
-
-    Examples
-    --------
-    >>> content = pack({"w": np.zeros(2)}, {"round": 1, "losses": np.array([0.5, 0.7])})
-    >>> arrays, settings = unpack(content)
-    >>> arrays["w"].tolist(), settings["round"], settings["losses"].tolist()
-    ([0.0, 0.0], 1, [0.5, 0.7])
-    """
+    """The content of a message; settings are numbers, words, lists, and float64 vectors."""
+    # Every entry of a record takes Flower some time, so all settings go as one text, JSON, and each
+    # vector among them as its bytes.
     return pack_record(record_of(arrays), settings)
 
 
@@ -171,10 +151,7 @@ def n_bytes(content: RecordDict) -> int:
 
 
 def is_unavailable(reply: Message) -> bool:
-    """Whether the server between says that the node, or its reply, is not there.
-
-    It does so in the name of a node that was killed; the client itself has said nothing.
-    """
+    """Whether the server says, in a node's name, that the node or its reply is not there."""
     nobody = (
         ErrorCode.NODE_UNAVAILABLE,
         ErrorCode.MESSAGE_UNAVAILABLE,
@@ -191,11 +168,8 @@ def failure(reason: str, message: Message) -> Message:
 
 
 def through_the_wire(message: Message, most: int = MOST_BYTES) -> tuple[Message, int]:
-    """The message as the other side gets it, and how many bytes that took.
-
-    It goes as one piece, which Protocol Buffers allow up to `most` bytes; over a network Flower
-    itself sends arrays in chunks.
-    """
+    """The message as the other side gets it, and how many bytes that took, at most `most`."""
+    # One piece, as Protocol Buffers allow; over a network Flower itself sends arrays in chunks.
     size = 0 if message.has_error() else n_bytes(message.content)
     if size > most:
         raise InputError(

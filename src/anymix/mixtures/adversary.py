@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, final
+from collections.abc import Mapping
+from typing import Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -73,6 +73,7 @@ class Adversary:
             raise InputError("mixtures", f"is {mixtures!r}", fix)
         self.mixtures, self.kind = mixtures, kind
         self.penalty = NoPenalty() if penalty is None else penalty
+        self._pays = not isinstance(self.penalty, NoPenalty)
         self.step_size, self.optimistic = _size("step", step), optimistic
         self._mixture = _member("start", mixtures.center if start is None else start, mixtures)
         self._logarithm = _logarithm(self._mixture, mixtures) if kind == "entropic" else None
@@ -104,46 +105,29 @@ class Adversary:
         """
         gamma = self.step_size if size is None else _size("size", size)
         slope = vector("gradient", gradient, self.mixtures.n_domains)
-        slope = slope - self.penalty.gradient(self._mixture)
-        if not np.isfinite(slope).all():
-            found = "has no finite gradient at this λ"
-            raise InputError("penalty", found, "start inside Λ, with smaller steps")
-        previous = self._previous if self.optimistic and self.n_steps else slope
-        with np.errstate(over="ignore"):
-            move = gamma * (2 * slope - previous)
-        if not np.isfinite(move).all():
-            raise InputError("step", "× gradient is no finite number", "take smaller steps")
+        if not self._pays:
+            slope = slope.copy()  # it is remembered, and the caller may write over theirs
+        else:
+            slope = slope - self.penalty.gradient(self._mixture)
+            if not np.isfinite(slope).all():
+                found = "has no finite gradient at this λ"
+                raise InputError("penalty", found, "start inside Λ, with smaller steps")
+        if gamma <= 1 and not self.optimistic:
+            move = gamma * slope  # cannot overflow
+        else:
+            previous = self._previous if self.optimistic and self.n_steps else slope
+            with np.errstate(over="ignore"):
+                move = gamma * (2 * slope - previous)
+            if not np.isfinite(move).all():
+                raise InputError("step", "× gradient is no finite number", "take smaller steps")
         if self._logarithm is None:
-            mixture = self.mixtures.project(self._mixture + move)
+            mixture = self.mixtures._project(self._mixture + move, None)
         else:
             self._logarithm = self.mixtures.kl_project(self._logarithm + move)
             mixture = np.exp(self._logarithm)
         self._mixture, self._previous = mixture, slope
         self._total = self._total + mixture
         self.n_steps += 1
-
-    def step_with(self, kernel: Callable[..., bool], *given: Any) -> bool:
-        """λ ← the next iterate, if compiled code can make that step.
-
-        Parameters
-        ----------
-        kernel : function
-            (λ, λ_1 + … + λ_T, δ_{t−1}, t, *given) -> whether it has moved the arrays, in place, to
-            those of step t; where it has not, they are as they were.
-        *given
-            What else it needs to know.
-
-        Returns
-        -------
-        bool
-        """
-        if not self._mixture.flags.writeable:  # somebody has it
-            self._mixture = self._mixture.copy()
-        t = self.n_steps + 1
-        if not kernel(self._mixture, self._total, self._previous, t, *given):
-            return False
-        self.n_steps = t
-        return True
 
     def respond(self, gradient: ArrayLike, size: float) -> None:
         """λ ← (1 − s) λ + s argmax_{λ' ∈ conv Λ} ⟨λ', δ_t⟩ − penalty(λ'): no step size in any unit.

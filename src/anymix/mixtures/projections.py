@@ -30,6 +30,10 @@ def project_simplex(v: Array) -> Array:
     >>> project_simplex(np.array([0.5, 0.75, -1.0]))
     array([0.375, 0.625, 0.   ])
     """
+    if v.size <= FEW and np.vdot(v, v) <= 4.0:  # a short step from inside Δ mostly ends inside
+        lam = v - (_sum(v) - 1.0) / v.size
+        if not np.count_nonzero(lam < 0):
+            return lam
     if v.size <= SMALL:
         u = _descending(v)
         top = u[0]  # v − top is exact near the top, where λ lives: |v| may be 1e9

@@ -128,34 +128,15 @@ class ArrowCells:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """How a batch of a table becomes a chunk.
-
-    Parameters
-    ----------
-    target : str
-        The column to predict.
-    domains : tuple of str
-        The columns whose values, or their combinations, are the domains.
-    weight : str or None
-        The column of the rows' weights.
-    columns : tuple of Number and Category, or of str
-        What was learnt of the features; or the names of columns of numbers to take as they are.
-    takes_classes : bool
-        Whether the target is a class.
-    words : frozenset of str
-        Which of target and domains are taken as words, for not all of their values are whole
-        numbers.
-    id : str or None
-        The column by which rows are dealt out to folds.
-    """
+    """How a batch of a table becomes a chunk."""
 
     target: str
-    domains: tuple[str, ...]
+    domains: tuple[str, ...]  # whose combinations are the domains
     weight: str | None
-    columns: tuple[Any, ...]
+    columns: tuple[Any, ...]  # what was learnt, or names of columns of numbers to take as they are
     takes_classes: bool
-    words: frozenset[str] = field(default_factory=frozenset)
-    id: str | None = None
+    words: frozenset[str] = field(default_factory=frozenset)  # columns of words
+    id: str | None = None  # deals rows out to folds
 
     @property
     def titles(self) -> list[str]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from anymix.errors import InputError
 from anymix.partitions.chunks import Chunk, named, read_chunk
-from anymix.partitions.passing import in_order
+from anymix.partitions.prefetch import in_order
 from anymix.partitions.scanning import Scan, glance
 from anymix.partitions.streamed import Coder, Log, Streamed
 from anymix.problem.entries import encode
@@ -23,13 +23,7 @@ __all__ = ["Batches", "Kept", "from_batches", "scanned"]
 
 @dataclass(eq=False)
 class Kept:
-    """Chunks that are kept in memory once they were read.
-
-    Parameters
-    ----------
-    check : function
-        Refuses data that were changed since.
-    """
+    """Chunks that are kept in memory once they were read."""
 
     check: Callable[[], None]
     chunks: list[Chunk | None] = field(default_factory=list)
@@ -42,21 +36,7 @@ class Kept:
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """A pass in this process: chunks are read ahead in a thread, and summed by all cores.
-
-    Parameters
-    ----------
-    read : function
-        () -> an iterator over the raw chunks, from the first one.
-    checked : function
-        Makes a Chunk of a raw one, or None if it has no rows.
-    where : function
-        What to call the chunk of a number in an error.
-    threads : int or None
-        How many chunks are summed at once; None is one for each core.
-    kept : Kept or None
-        Keeps the chunks of the first pass, which later ones then need not read.
-    """
+    """A pass in this process: chunks are read ahead in a thread, and summed by all cores."""
 
     read: Callable[[], Iterable[Any]]
     checked: Callable[[Any], Chunk | None]
@@ -168,27 +148,7 @@ def scanned(
     log: Log | None = None,
     dense_up_to: int = 600,
 ) -> Streamed:
-    """The problem after its first pass.
-
-    Parameters
-    ----------
-    visit : Batches
-        Makes a pass.
-    loss : Loss
-        The loss ℓ.
-    intercept : bool
-        Whether the model has an intercept.
-    classes : array-like, optional
-        All classes there are.
-    log : Log, optional
-        Passes that were made already.
-    dense_up_to : int
-        As in `from_batches`.
-
-    Returns
-    -------
-    Streamed
-    """
+    """The problem after its first pass."""
     log = Log() if log is None else log
     known = None if classes is None else encode("classes", classes, np.size(classes))[0]
     scan, begun = Scan(loss, known), time.perf_counter()

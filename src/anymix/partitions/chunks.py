@@ -27,33 +27,15 @@ __all__ = ["Chunk", "concatenated", "named", "place_among", "read_chunk", "union
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some rows of a table, one or more.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n, d)
-        The features.
-    y : ndarray of shape (n,)
-        Places among `labels`, or numbers.
-    labels : ndarray or None
-        The classes that occur here, sorted; None in regression.
-    domains : OneDomain or ManyDomains
-        Which rows are in which of `names`.
-    names : ndarray
-        The domains that occur here, sorted.
-    weight : ndarray of shape (n,) or None
-        Weights of the rows; None is 1.
-    ids : ndarray of shape (n,) or None
-        What rows are dealt out to folds by; None is by their numbers.
-    """
+    """Some rows of a table, one or more."""
 
     X: Any
-    y: NDArray[Any]
-    labels: Names | None
-    domains: Domains
-    names: Names
+    y: NDArray[Any]  # places among `labels`, or numbers
+    labels: Names | None  # the classes here, sorted; None in regression
+    domains: Domains  # which rows are in which of `names`
+    names: Names  # the domains here, sorted
     weight: Array | None = None
-    ids: NDArray[Any] | None = None
+    ids: NDArray[Any] | None = None  # deals rows out to folds; None: their numbers
 
     def __len__(self) -> int:
         return len(self.y)
@@ -71,10 +53,8 @@ class Chunk:
 
     @cached_property
     def fingerprint(self) -> tuple[int, ...]:
-        """A few whole numbers that hardly stay the same when a bit of the rows changes.
-
-        Sums of bits, not of numbers: these are the same on every machine and in every order.
-        """
+        """A few whole numbers that hardly stay the same when a bit of the rows changes."""
+        # Sums of bits, not of numbers: these are the same on every machine and in every order.
         weight = 0 if self.weight is None else _digest(self.weight)
         X = self.X.data if sparse.issparse(self.X) else self.X
         return len(self), _sum_of_bits(X), _digest(self.y), _digest(self.domains.key()), weight
@@ -95,15 +75,7 @@ def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def read_chunk(raw: Any, loss: Loss) -> Chunk | None:
-    """Check a chunk (X, y, domains[, weight[, ids]]); None if it has no rows.
-
-    Examples
-    --------
-    >>> from anymix.problem.losses import CrossEntropy
-    >>> chunk = read_chunk(([[0.0], [1.0]], ["no", "yes"], ["a", "a"]), CrossEntropy())
-    >>> len(chunk), chunk.labels.tolist(), chunk.names.tolist()
-    (2, ['no', 'yes'], ['a'])
-    """
+    """Check a chunk (X, y, domains[, weight[, ids]]); None if it has no rows."""
     if not isinstance(raw, tuple | list) or not 3 <= len(raw) <= 5:
         found = f"is a {type(raw).__name__}"
         raise InputError("", found, "give tuples (X, y, domains[, weight[, ids]])")

@@ -100,11 +100,9 @@ class _Glancing:
 
 
 def arrow_table(table: Any, names: Sequence[str], schema: Any) -> Any:
-    """Some columns of a table of Arrow, or of a frame of pandas as one of Arrow.
-
-    A column without any value, and one of whole numbers that has fractions in other parts, are of
-    the schema's type; a table without rows may lack columns.
-    """
+    """Some columns of a table of Arrow, or of a frame of pandas as one of Arrow."""
+    # A column without any value, and one of whole numbers that has fractions in other parts, are of
+    # the schema's type; a table without rows may lack columns.
     import pyarrow as pa
 
     if not isinstance(table, pa.Table | pa.RecordBatch):
@@ -142,27 +140,7 @@ def problem_of_arrays(
     classes: ArrayLike | None = None,
     dense_up_to: int = 600,
 ) -> Streamed:
-    """The problem whose parts are tuples (X, y, domains, weight) on workers.
-
-    Parameters
-    ----------
-    cluster : Cluster
-        Where they are.
-    parts : sequence
-        Their handles.
-    loss : Loss
-        The loss ℓ.
-    intercept : bool
-        Whether the model has an intercept.
-    classes : array-like, optional
-        All classes there are.
-    dense_up_to : int
-        As in `from_batches`.
-
-    Returns
-    -------
-    Streamed
-    """
+    """The problem whose parts are tuples (X, y, domains, weight) on workers."""
     made: dict[str, Any] = {"intercept": intercept, "classes": classes, "dense_up_to": dense_up_to}
     return _scanned(cluster, cluster.keep(_OfArrays(loss), parts), loss, Log(), **made)
 
@@ -177,29 +155,7 @@ def problem_of_tables(
     classes: ArrayLike | None = None,
     dense_up_to: int = 600,
 ) -> Streamed:
-    """The problem whose parts are tables on workers.
-
-    Parameters
-    ----------
-    cluster : Cluster
-        Where they are.
-    parts : sequence
-        Their handles.
-    schema : pyarrow.Schema
-        Their columns.
-    wanted : Wanted
-        What is to be learnt.
-    intercept : bool
-        Whether the model has an intercept.
-    classes : array-like, optional
-        All classes there are.
-    dense_up_to : int
-        As in `from_batches`.
-
-    Returns
-    -------
-    Streamed
-    """
+    """The problem whose parts are tables on workers."""
     log = Log()
 
     def visit(work: Callable[[Any, int], Any], names: Sequence[str]) -> list[Any]:

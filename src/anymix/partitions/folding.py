@@ -80,15 +80,7 @@ def _part(problem: Streamed, deal: Deal, scan: Scan, fold: int, held: bool) -> S
 
 @dataclass(frozen=True)
 class Deal:
-    """Which fold a row is in.
-
-    Parameters
-    ----------
-    count : int
-        The number of folds.
-    seed : int
-        Deals the rows out otherwise.
-    """
+    """Which fold a row is in."""
 
     count: int
     seed: int

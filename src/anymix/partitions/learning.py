@@ -43,15 +43,7 @@ MANY_LEVELS = 5_000  # a column of more is names or numbers of records, not cate
 
 @dataclass(eq=False)
 class NumberSums:
-    """A column of numbers: count, mean, Σ(x − mean)², the largest |x|, and a sample.
-
-    Examples
-    --------
-    >>> left, right = (NumberSums.of("x", np.array(v), 0) for v in ([1.0, 2.0], [6.0, math.nan]))
-    >>> left.add(right)
-    >>> left.count, float(left.mean), float(left.squares), left.missing
-    (3, 3.0, 14.0, 1)
-    """
+    """A column of numbers: count, mean, Σ(x − mean)², the largest |x|, and a sample."""
 
     name: str
     count: int = 0
@@ -64,10 +56,7 @@ class NumberSums:
 
     @staticmethod
     def of(name: str, x: Array, start: int, limit: int | None = None) -> NumberSums:
-        """The sums of one chunk, whose first row has the number `start`.
-
-        `limit` is how many values its sample may have; None is as many as that of all chunks.
-        """
+        """The sums of one chunk from row `start` on; `limit` is the size of its sample."""
         here = ~np.isnan(x)
         count = int(here.sum())
         found = NumberSums(name, count, len(x) - count)
@@ -110,10 +99,8 @@ class NumberSums:
         return len(self.sample) == self.count
 
     def column(self, median: float | None = None) -> tuple[Column | None, str]:
-        """What was learnt, given the median; None takes that of the sample.
-
-        Where no value is missing, the median only serves rows to predict that lack one.
-        """
+        """What was learnt, given the median; None takes that of the sample."""
+        # Where no value is missing, the median only serves rows to predict that lack one.
         if self.count == 0:
             return None, f"{self.name!r}: left out, it is empty"
         median = float(np.median(self.sample)) if median is None else median
@@ -197,25 +184,7 @@ def _is_whole(level: str) -> bool:
 def sums_of(
     kinds: Mapping[str, str], cells: Cells, start: int, limit: int | None = None
 ) -> list[NumberSums | LevelSums]:
-    """The sums of one chunk: of a column of dates those of year, month, weekday and days.
-
-    Parameters
-    ----------
-    kinds : mapping of str to str
-        The columns, each a "number", a "category" or a "date".
-    cells : Cells
-        The rows of the chunk.
-    start : int
-        The number of the first of them.
-    limit : int, optional
-        How many values a sample may have; None is as many as that of all chunks.
-
-    Examples
-    --------
-    >>> cells = DateCells("", np.array([0.0, 31.0]))  # days since 1970
-    >>> [sums.name for sums in sums_of({"born": "date"}, cells, 0)][:2]
-    ['born: year', 'born: month']
-    """
+    """The sums of one chunk: of a column of dates those of year, month, weekday and days."""
     found: list[NumberSums | LevelSums] = []
     for name, kind in kinds.items():
         is_date = kind == "date"
@@ -235,24 +204,7 @@ def finished(
     dates: Collection[str] = (),
     all_medians: bool = False,
 ) -> tuple[tuple[Column, ...], list[str]]:
-    """What was learnt, with a second pass if a median is still to be found.
-
-    Parameters
-    ----------
-    sums : sequence of NumberSums and LevelSums
-        Of all chunks.
-    visit : function
-        Makes a pass with a `Between`.
-    dates : collection of str
-        The columns of dates, whose parts have sums each.
-    all_medians : bool
-        Whether to find also those exactly of columns where no value is missing.
-
-    Returns
-    -------
-    tuple
-        The columns to learn from, and notes on those that are left out or have gaps.
-    """
+    """What was learnt, with a second pass if a median is still to be found."""
     _refuse_twins([s.name for s in sums])
     numbers = [
         s.as_numbers() if isinstance(s, LevelSums) and s.are_whole_numbers else s for s in sums

@@ -114,14 +114,7 @@ def _schema(table: Any, number: int) -> Any:
 
 
 def united(schemas: Sequence[Any]) -> Any:
-    """The columns of all blocks: one without any value takes the type that it has in others.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> united([pa.schema([("x", pa.null())]), pa.schema([("x", pa.float64())])])
-    x: double
-    """
+    """The columns of all blocks: one without any value takes the type that it has in others."""
     import pyarrow as pa
 
     if not schemas:

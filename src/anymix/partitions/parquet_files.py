@@ -13,7 +13,7 @@ from anymix.errors import InputError
 from anymix.partitions.arrow_cells import ArrowCells
 from anymix.partitions.batches import Batches, Kept, scanned
 from anymix.partitions.chunks import named
-from anymix.partitions.passing import in_order
+from anymix.partitions.prefetch import in_order
 from anymix.partitions.streamed import Log, Streamed
 from anymix.partitions.table_recipes import Wanted, column_names, recipe_of
 from anymix.problem.losses import Loss

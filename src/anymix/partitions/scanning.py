@@ -31,56 +31,25 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, eq=False)
 class Glance:
-    """What is to be known of one chunk.
-
-    Parameters
-    ----------
-    n_rows, n_features : int
-        The shape of its X.
-    is_sparse : bool
-        Whether X is.
-    fingerprint : tuple of int
-        Numbers by which a later pass tells whether the chunk is the same.
-    labels, names : ndarray
-        Its classes (None in regression) and its domains.
-    sizes : ndarray
-        m_k of its domains.
-    moments : ndarray of shape (2, domains)
-        Σ s_i y_i and Σ s_i y_i² of each, of numbers y.
-    low, high : ndarray of shape (d + 1,)
-        The least and the largest entry of each column of X, and of y at last.
-    sample : Chunk
-        Some of its rows.
-    keys : ndarray
-        A random number for each of these: of many, those with the least are kept.
-    distinct : Chunk or None
-        All of its rows, each once, weighed by how often it occurs; None if these are many.
-    """
+    """What is to be known of one chunk."""
 
     n_rows: int
     n_features: int
     is_sparse: bool
-    fingerprint: tuple[int, ...]
+    fingerprint: tuple[int, ...]  # by which a later pass tells whether the chunk is the same
     labels: Names | None
     names: Names
-    sizes: Array
-    moments: Array
-    low: Array
+    sizes: Array  # m_k
+    moments: Array  # Σ s_i y_i and Σ s_i y_i² of each domain
+    low: Array  # of every column of X, and of y at last
     high: Array
     sample: Chunk
-    keys: NDArray[np.uint64]
-    distinct: Chunk | None
+    keys: NDArray[np.uint64]  # random; the rows with the least are kept
+    distinct: Chunk | None  # all rows, each once, weighed; None if many
 
 
 def row_hash(numbers: NDArray[Any], salt: int = 0) -> NDArray[np.uint64]:
-    """A random number for every row number (splitmix64): the same at every pass, in any order.
-
-    Examples
-    --------
-    >>> share = row_hash(np.arange(100_000)) < 2**62
-    >>> abs(share.mean() - 0.25) < 0.01
-    np.True_
-    """
+    """A random number for every row number (splitmix64): the same at every pass, in any order."""
     with np.errstate(over="ignore"):
         z = (numbers.astype(np.uint64) + np.uint64(1 + salt)) * GOLDEN
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -89,23 +58,7 @@ def row_hash(numbers: NDArray[Any], salt: int = 0) -> NDArray[np.uint64]:
 
 
 def glance(chunk: Chunk, start: int, merging: bool, n_parts: int = 1) -> Glance:
-    """Look at one chunk.
-
-    Parameters
-    ----------
-    chunk : Chunk
-        The rows.
-    start : int
-        The number of the first of them.
-    merging : bool
-        Whether to look for equal rows.
-    n_parts : int
-        How many chunks there are that do not know of each other: then each gives fewer rows.
-
-    Returns
-    -------
-    Glance
-    """
+    """Look at one chunk."""
     n, d = chunk.X.shape
     sizes, average = chunk.domains.shares(len(chunk.names), chunk.weight)
     moments = np.zeros((2, len(sizes)))
@@ -212,22 +165,7 @@ def added_up(rows: Chunk) -> Chunk | None:
 
 
 class Scan:
-    """What all chunks together have: glances are added in order, and only totals are kept.
-
-    Parameters
-    ----------
-    loss : Loss
-        The loss ℓ.
-    classes : ndarray or None
-        All classes there are, if that is known; None takes those that occur.
-
-    Attributes
-    ----------
-    n_rows, n_features : int
-        The shape of X.
-    fingerprints : list of tuple of int
-        Of the chunks; that of one without rows is empty.
-    """
+    """What all chunks together have: glances are added in order, and only totals are kept."""
 
     def __init__(self, loss: Loss, classes: Names | None = None) -> None:
         self.loss, self._given = loss, classes

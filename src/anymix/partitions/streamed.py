@@ -49,23 +49,7 @@ class Visit(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Coder:
-    """Chunks as problems of all p domains and all classes, in good numbers.
-
-    Parameters
-    ----------
-    classes : ndarray or None
-        All classes; None in regression.
-    names : ndarray of shape (p,)
-        All domains.
-    loss : Loss
-        The loss ℓ.
-    intercept : bool
-        Whether the model has an intercept.
-    shift : ndarray of shape (d,)
-        What is taken off the columns.
-    target, scale : float
-        What is taken off y, and what it is then divided by.
-    """
+    """Chunks as problems of all p domains and all classes, in good numbers."""
 
     classes: Names | None
     names: Names
@@ -106,13 +90,7 @@ class Coder:
 
 @dataclass(eq=False)
 class Log:
-    """What the passes over the rows cost: shared by all problems of the same rows.
-
-    Parameters
-    ----------
-    seconds : list of float
-        Of each pass.
-    """
+    """What the passes over the rows cost: shared by all problems of the same rows."""
 
     seconds: list[float] = field(default_factory=list)
 
@@ -280,17 +258,7 @@ class Streamed(Parts):
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """The sums of one chunk: a function that can be sent to a worker.
-
-    Parameters
-    ----------
-    coder : Coder
-        Makes a problem of the chunk.
-    question : Question
-        What is asked.
-    fingerprints : sequence of tuple of int
-        Of the chunks as the first pass saw them.
-    """
+    """The sums of one chunk: a function that can be sent to a worker."""
 
     coder: Coder
     question: Question

@@ -39,33 +39,15 @@ def column_names(domain: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """What somebody wants to learn from a table.
-
-    Parameters
-    ----------
-    target : str
-        The column to predict.
-    domains : tuple of str
-        The columns of the domains.
-    features : sequence of str or None
-        The columns to learn from; None is all others.
-    columns : "auto", "plain" or sequence of columns
-        Whether to learn how to encode them, to take them as they are, or how.
-    weight : str or None
-        The column of weights.
-    loss : Loss or None
-        The loss; None is that which suits the target.
-    id : str or None
-        The column by which rows are dealt out to folds.
-    """
+    """What somebody wants to learn from a table."""
 
     target: str
     domains: tuple[str, ...]
-    features: Sequence[str] | None = None
-    columns: Any = "auto"
+    features: Sequence[str] | None = None  # None: all others
+    columns: Any = "auto"  # "auto" learns, "plain" takes them as they are
     weight: str | None = None
-    loss: Loss | None = None
-    id: str | None = None
+    loss: Loss | None = None  # None: that which suits the target
+    id: str | None = None  # deals rows out to folds
 
     def names(self, schema: Any) -> list[str]:
         """The features of a table of this schema."""
@@ -141,26 +123,7 @@ def _counted(cells: ArrowCells, name: str) -> LevelSums:
 def recipe_of(
     wanted: Wanted, schema: Any, visit: Visit, log: Log, limit: int | None = None
 ) -> tuple[Recipe, Loss, list[str]]:
-    """How to read the table, the loss, and notes.
-
-    Parameters
-    ----------
-    wanted : Wanted
-        What is to be learnt.
-    schema : pyarrow.Schema
-        The columns of the table.
-    visit : function
-        Makes a pass over some of them.
-    log : Log
-        Where passes are counted.
-    limit : int, optional
-        How many values of a column a chunk may give, where all chunks answer at once.
-
-    Returns
-    -------
-    tuple
-        A Recipe, a Loss, and a list of notes.
-    """
+    """How to read the table, the loss, and notes."""
     names, is_auto = wanted.names(schema), isinstance(wanted.columns, str)
     if is_auto and wanted.columns not in ("auto", "plain"):
         fix = "give 'auto', 'plain', or the columns of an earlier problem"

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from anymix.loading import extra, names_on_demand
 
 with extra("torch", "torch"):
-    from anymix.pytorch.absence import UnseenDomain
-    from anymix.pytorch.batches import DomainBatches
+    from anymix.pytorch.batches import DomainBatches, PerDomain, Proportional, Weighted
     from anymix.pytorch.checkpoints import load_checkpoint, save_checkpoint
     from anymix.pytorch.data_mixtures import MixtureWeights, mixture_criterion, mixture_weights
-    from anymix.pytorch.drawing import PerDomain, Proportional, Weighted
     from anymix.pytorch.loss import AgnosticLoss
-    from anymix.pytorch.optimism import Optimistic
+    from anymix.pytorch.missing_domains import UnseenDomain
+    from anymix.pytorch.optimistic import Optimistic
 
 if TYPE_CHECKING:
     from anymix.pytorch.head import CertifiedHead, certified_head

@@ -1,25 +1,317 @@
-"""Batches by domain for torch.utils.data.DataLoader: sharded, resumable, with known chances."""
+"""Batches by domain for torch.utils.data.DataLoader: sharded, resumable, with known chances.
+
+How many rows of each domain a batch gets, and with which chances.
+
+    PerDomain      b/p rows of every domain                      π_k = 1
+    Weighted       each row's domain K ~ q                       π_k = 1 − (1 − q_k)^b
+    Proportional   b of all rows that are left in this epoch     π_k = 1 − C(m − m_k, b)/C(m, b)
+
+`expected` is E[rows of domain k in a batch]: dividing by it, Σ_i (λ_k/expected_k) ∇ℓ_i is unbiased
+for ∇_w Σ_k λ_k L_k(w) whatever q is. With q = λ that is the mean of the batch.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Any, final
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 import torch.distributed as dist
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
 from torch.utils.data import Sampler
 
-from anymix.errors import InputError
-from anymix.mixtures.checks import count
-from anymix.pytorch.drawing import Drawing, Drawn, PerDomain, Weighted, ids_of, of_all
-from anymix.pytorch.walks import Walk
+from anymix.errors import InputError, finite_number
+from anymix.mixtures.checks import count, proportions, vector
 
+Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 AHEAD = 256  # batches that a loader may fetch ahead, beyond what a loss follows
 
-__all__ = ["DomainBatches"]
+__all__ = ["DomainBatches", "Drawing", "Drawn", "PerDomain", "Proportional", "Weighted"]
+
+NOTHING = np.zeros(4, dtype=np.uint64)  # drawn and not used yet
+
+
+class Drawn(NamedTuple):
+    """How one batch, of all ranks together, was drawn.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (p,)
+        Its rows of each domain.
+    expected : ndarray of shape (p,)
+        How many there are on average.
+    inclusion : ndarray of shape (p,)
+        π, the chance that there is any.
+    q : ndarray of shape (p,) or None
+        The chances of the domains, where each row's domain was drawn.
+    before : ndarray of shape (p,) or None
+        How many rows of each domain were used up before this batch.
+    """
+
+    counts: Counts
+    expected: Array
+    inclusion: Array
+    q: Array | None = None
+    before: Counts | None = None
+
+
+class Drawing(Protocol):
+    """What DomainBatches asks of a sampler; write your own with this method.
+
+    Examples
+    --------
+    >>> drawing: Drawing = PerDomain()
+    """
+
+    def draw(self, sizes: Counts, b: int, t: int, seed: int, q: Array | None) -> Drawn | None:
+        """The counts of batch t with b rows; None lets the batch be any b rows that are left.
+
+        Parameters
+        ----------
+        sizes : ndarray of shape (p,)
+            Rows of each domain.
+        b : int
+            Rows of the batch, those of all ranks together.
+        t : int
+            The number of the batch since the first epoch.
+        seed : int
+            Where chance comes from.
+        q : ndarray of shape (p,) or None
+            Chances to draw with again, when a run is resumed.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class PerDomain:
+    """The same number of rows of every domain; what is left over goes round.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anymix.pytorch import DomainBatches, PerDomain
+    >>> batches = DomainBatches([0] * 8 + [1] * 2, batch_size=4, sampler=PerDomain())
+    >>> [np.bincount(np.array([0] * 8 + [1] * 2)[batch]).tolist() for batch in batches]
+    [[2, 2], [2, 2], [2, 2]]
+    """
+
+    def draw(self, sizes: Counts, b: int, t: int, seed: int, q: Array | None) -> Drawn:
+        """b/p rows of each domain; of b mod p rows more, the next domains get one each."""
+        p = len(sizes)
+        if b < p:
+            found = f"is {b} for {p} domains, ranks together"
+            raise InputError("batch_size", found, "make it larger, or take Weighted(criterion)")
+        before = self.taken(p, b, t)
+        counts = self.taken(p, b, t + 1) - before
+        return Drawn(counts, counts.astype(np.float64), np.ones(p), before=before)
+
+    @staticmethod
+    def taken(p: int, b: int, t: int) -> Counts:
+        """How many rows of each domain the first t batches take."""
+        each, extra = divmod(b, p)
+        k = np.arange(p, dtype=np.int64)
+        taken: Counts = t * each + (t * extra - k + p - 1) // p
+        return taken
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """The domain of each row by chances q, a mixture of λ and a little of every domain.
+
+    q = (1 − uniform) λ + uniform / p. A domain with q_k = 0 would never be seen, and its λ_k could
+    never return. The loss follows this sampler: it divides by q, so q need not be λ.
+
+    Parameters
+    ----------
+    source : AgnosticLoss or array-like of shape (p,)
+        Whose λ it is, now; or fixed weights, for a loss that follows the batches.
+    uniform : float
+        The part of all rows that does not ask for λ.
+
+    Examples
+    --------
+    >>> from anymix import Simplex
+    >>> from anymix.pytorch import AgnosticLoss, DomainBatches, Weighted
+    >>> criterion = AgnosticLoss(Simplex(2), step=0.1)
+    >>> batches = DomainBatches([0] * 8 + [1] * 2, batch_size=4, sampler=Weighted(criterion))
+    >>> [len(batch) for batch in batches]
+    [4, 4, 4]
+    """
+
+    source: Any
+    uniform: float = 0.1
+
+    def __post_init__(self) -> None:
+        fix = "give a number in (0, 1]: with 0, a domain that λ leaves is never seen again"
+        finite_number("uniform", self.uniform, fix, lambda x: 0 < x <= 1)
+        object.__setattr__(self, "_bits", np.random.Generator(np.random.Philox(0)))
+
+    def weights(self, p: int) -> Array:
+        """q (p,), now."""
+        if hasattr(self.source, "adversary"):
+            lam: Array = self.source.adversary.mixture
+            return (1 - self.uniform) * lam + self.uniform / p
+        return proportions(vector("source", self.source, p))
+
+    def draw(self, sizes: Counts, b: int, t: int, seed: int, q: Array | None) -> Drawn:
+        """b times a domain by chances q."""
+        q = self.weights(len(sizes)) if q is None else q
+        counts = self._from(seed, t).multinomial(b, q / q.sum())
+        return Drawn(counts, b * q, 1 - (1 - q) ** b, q)
+
+    def _from(self, seed: int, t: int) -> np.random.Generator:
+        """That of Philox(key=[seed, 0], counter=[0, 0, t, 0]): any t without those before.
+
+        To set the numbers takes a tenth of the time of a new generator.
+        """
+        state = {
+            "counter": np.array([0, 0, t, 0], dtype=np.uint64),
+            "key": np.array([seed, 0], dtype=np.uint64),
+        }
+        found: np.random.Generator = self._bits  # type: ignore[attr-defined]
+        found.bit_generator.state = {
+            "bit_generator": "Philox", "state": state, "buffer": NOTHING, "buffer_pos": 4,
+            "has_uint32": 0, "uinteger": 0,
+        }  # fmt: skip
+        return found
+
+
+@dataclass(frozen=True)
+class Proportional:
+    """Every row once in an epoch, in random order, as RandomSampler does it.
+
+    Examples
+    --------
+    >>> from anymix.pytorch import DomainBatches, Proportional
+    >>> batches = DomainBatches([0] * 8 + [1] * 2, batch_size=4, sampler=Proportional())
+    >>> sorted(row for batch in batches for row in batch)
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    """
+
+    def draw(self, sizes: Counts, b: int, t: int, seed: int, q: Array | None) -> None:
+        """The batch is the next b rows of the epoch's order."""
+        return
+
+
+def of_all(sizes: Counts, counts: Counts) -> Drawn:
+    """How b = Σ counts of all rows are drawn at random, each at most once.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (p,)
+        Rows of each domain.
+    counts : ndarray of shape (p,)
+        Those in the batch.
+    """
+    m, b = float(sizes.sum()), float(counts.sum())
+    rest = m - sizes
+    possible = np.maximum(rest - b, 0)  # C(rest, b)/C(m, b) = rest! (m−b)! / ((rest−b)! m!)
+    log_missed = gammaln(rest + 1) + gammaln(m - b + 1) - gammaln(possible + 1) - gammaln(m + 1)
+    missed = np.where(rest >= b, np.exp(np.minimum(log_missed, 0.0)), 0.0)
+    return Drawn(counts, np.asarray(b * sizes / m, dtype=np.float64), 1 - missed)
+
+
+def ids_of(domains: ArrayLike, n_domains: int | None = None) -> Counts:
+    """The domain of each row, (n,), whole numbers from 0.
+
+    Parameters
+    ----------
+    domains : array-like of shape (n,)
+        What the caller gave.
+    n_domains : int, optional
+        How many domains there are; by default one more than the largest number.
+    """
+    ids = np.asarray(domains)
+    if ids.ndim != 1 or ids.dtype.kind not in "iu" or ids.size == 0:
+        found = f"has shape {ids.shape} and dtype {ids.dtype}"
+        raise InputError("domains", found, "give the number 0, 1, … of each row's domain")
+    if ids.min() < 0 or (n_domains is not None and ids.max() >= n_domains):
+        bad = ids.min() if ids.min() < 0 else ids.max()
+        raise InputError("domains", f"holds {bad}", f"give 0 to {(n_domains or ids.max() + 1) - 1}")
+    return ids.astype(np.int64)
+
+
+# The rows of each domain in random order, pass after pass, from any place on.
+#
+# Row number c of domain k is at place c mod m_k of pass c div m_k; each pass has its own order. It
+# comes from a generator that counts (Philox), set to (seed, domain, pass), so it can be made again
+# for any pass without going through those before.
+
+
+class Walk:
+    """Where the next rows of each domain are.
+
+    Parameters
+    ----------
+    ids : ndarray of shape (n,)
+        The domain of each row.
+    p : int
+        How many domains there are.
+    seed : int
+        Where the orders come from.
+
+    Examples
+    --------
+    >>> walk = Walk(np.array([0, 1, 0, 1]), 2, seed=0)
+    >>> rows = walk.take(np.array([0, 0]), np.array([2, 4]))      # a pass of 0, two passes of 1
+    >>> sorted(rows[:2].tolist()), sorted(rows[2:].tolist())
+    ([0, 2], [1, 1, 3, 3])
+    """
+
+    def __init__(self, ids: Counts, p: int, seed: int) -> None:
+        self.sizes: Counts = np.bincount(ids, minlength=p).astype(np.int64)
+        self._starts = np.cumsum(self.sizes) - self.sizes
+        self._rows: Counts = np.argsort(ids, kind="stable").astype(np.int64)
+        self._order = self._rows.copy()
+        self._begin = np.full(p, -1, dtype=np.int64)  # of the pass whose order is there: its first
+        self._end = np.full(p, -1, dtype=np.int64)  # row number, and one more than its last
+        self._seed = seed
+
+    def take(self, position: Counts, counts: Counts) -> Counts:
+        """The next counts[k] rows of every domain k, of which position[k] are used up; by domain.
+
+        Parameters
+        ----------
+        position, counts : ndarray of shape (p,)
+            Rows used up and rows asked for.
+        """
+        if (position >= self._begin).all() and (position + counts <= self._end).all():
+            return self._order[_ranges(self._starts + position - self._begin, counts)]
+        found: list[Counts] = []
+        owners = []
+        asked = counts.nonzero()[0]
+        at, left = position[asked], counts[asked]
+        while len(asked):
+            self._shuffle(asked, at)
+            n = np.minimum(left, self._end[asked] - at)
+            found.append(self._order[_ranges((self._starts - self._begin)[asked] + at, n)])
+            owners.append(asked.repeat(n))
+            more = (n < left).nonzero()[0]
+            asked, at, left = asked[more], (at + n)[more], (left - n)[more]
+        if not found:
+            return np.zeros(0, dtype=np.int64)
+        rows: Counts = np.concatenate(found)[np.argsort(np.concatenate(owners), kind="stable")]
+        return rows
+
+    def _shuffle(self, domains: Counts, at: Counts) -> None:
+        """Make the orders of the passes that hold row numbers `at`, where they are not there."""
+        other = (at < self._begin[domains]) | (at >= self._end[domains])
+        for k, c in zip(domains[other].tolist(), at[other].tolist(), strict=True):
+            m, number = int(self.sizes[k]), c // int(self.sizes[k])
+            place = slice(self._starts[k], self._starts[k] + m)
+            bits = np.random.Philox(key=[self._seed, 1], counter=[0, 0, k, number])
+            self._order[place] = np.random.Generator(bits).permutation(self._rows[place])
+            self._begin[k], self._end[k] = number * m, (number + 1) * m
+
+
+def _ranges(first: Counts, n: Counts) -> Counts:
+    """The n[k] whole numbers from first[k] on, for every k."""
+    numbers: Counts = (first - n.cumsum() + n).repeat(n) + np.arange(n.sum())
+    return numbers
 
 
 @final

@@ -11,7 +11,8 @@ loss.backward(); optimizer.step(); criterion.step()
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, final
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, final
 
 import numpy as np
 import torch
@@ -21,11 +22,10 @@ from torch import Tensor, nn
 from anymix.errors import InputError, finite_number
 from anymix.mixtures import Adversary, Chi2Penalty, DirichletPrior, MixtureSet, Penalty
 from anymix.mixtures.checks import count, vector
-from anymix.pytorch.absence import Absent, Estimates
-from anymix.pytorch.distributed import is_alone, n_ranks, total
-from anymix.pytorch.recording import Record
-from anymix.pytorch.sums import (
+from anymix.pytorch.accumulator import (
+    Accumulator,
     RowLosses,
+    Sums,
     domain_sums,
     no_losses,
     read_rows,
@@ -33,17 +33,33 @@ from anymix.pytorch.sums import (
     row_weights,
     weighted_total,
 )
-from anymix.pytorch.under_way import UnderWay
-from anymix.pytorch.usual import climbed, outside_graphs, takes_usual_steps, weighed
+from anymix.pytorch.distributed import n_ranks, total
+from anymix.pytorch.missing_domains import Absent, Estimates
 from anymix.solvers.steps import Schedule, as_function
 
 if TYPE_CHECKING:
     from anymix.pytorch.batches import DomainBatches
 
 Array = NDArray[np.float64]
-is_grad_enabled = torch.is_grad_enabled
+Method = TypeVar("Method", bound=Callable[..., Any])
+is_grad_enabled, is_tracing = torch.is_grad_enabled, torch.compiler.is_dynamo_compiling
 
 __all__ = ["AgnosticLoss"]
+
+SHOWN = {"mixture", "average", "n_steps"}  # the buffers that users read
+
+
+def outside_graphs(method: Method) -> Method:
+    """A break in the graph of torch.compile: NumPy and what is kept between calls are no graph."""
+
+    @wraps(method)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if is_tracing():  # only then, for `disable` loads all of the compiler
+            eager: Any = torch.compiler.disable(method)  # type: ignore[no-untyped-call]
+            return eager(*args, **kwargs)
+        return method(*args, **kwargs)
+
+    return cast(Method, called)
 
 
 @final
@@ -151,11 +167,10 @@ class AgnosticLoss(nn.Module):
             raise InputError("names", found, f"give {p} different names")
         self._step_size: Callable[[int], float] = as_function("step", step)
         self._estimates = Estimates(p, absent, count("patience", patience))
-        self._is_usual = absent != "unbiased" and takes_usual_steps(self.adversary)
         self._earlier = np.full((2, p), np.nan)
         self._sampler: DomainBatches | None = None
-        self._under_way = UnderWay(p)
-        self._table = torch.zeros(3, p + 1, dtype=torch.float64, device="cpu")
+        self._accumulator = Accumulator(p)
+        self._is_behind = False  # whether λ has moved since the buffers were written
         for name, value in self._arrays().items():
             self.register_buffer(name, torch.tensor(value, dtype=torch.float64))
         self.register_state_dict_pre_hook(_up_to_date)  # type: ignore[no-untyped-call]
@@ -183,31 +198,32 @@ class AgnosticLoss(nn.Module):
         Tensor
             A scalar; float32 for losses in half precision, otherwise as the losses.
         """
-        if mask is None and (scalar := self._usual_scalar(losses, domain_ids)) is not None:
-            return scalar
-        rows = self._read(losses, domain_ids, mask)
+        rows, accumulator = self._read(losses, domain_ids, mask), self._accumulator
         sums = domain_sums(rows, len(self.names))
         if not (self.training and is_grad_enabled()):
             self._refuse_on_cpu(sums)
             return self._scalar(rows, sums[1], 1)
-        ranks = n_ranks(self.group)
-        announced = self._under_way.announced
+        ranks, announced = n_ranks(self.group), accumulator.announced
         if announced is not None:  # the counts of all ranks and calls are known already
             if ranks == 1:  # else all ranks look together, in `step`
                 self._refuse_on_cpu(sums)
-            self._under_way.add(sums, joined=False)
+            accumulator.add_own(sums)
             if self._sampler is not None:
-                self._under_way.follow(self._sampler.next_drawn())
+                accumulator.follow(self._sampler.next_drawn())
             return self._scalar(rows, announced, ranks)
         sums = total(sums, self.group, ranks)
         self._refuse_on_cpu(sums)
-        self._under_way.add(sums, joined=True)
+        accumulator.add(sums)
         if self._sampler is None:
             return self._scalar(rows, sums[1], ranks)
         drawn = self._sampler.next_drawn()
-        self._under_way.follow(drawn)
-        expected = torch.tensor([*drawn.expected, 1.0], dtype=torch.float64, device=sums.device)
-        return self._scalar(rows, sums[1] * expected / sums[2].clamp(min=1), ranks)
+        accumulator.follow(drawn)
+        # N_k/R_k · E[rows of k in a batch]: rows that are not there by chance do not count
+        expected: Any = np.append(drawn.expected, 1.0)
+        rows_of: Any = sums[2].clip(min=1)
+        if isinstance(sums, Tensor):
+            expected = torch.tensor(expected, device=sums.device)
+        return self._scalar(rows, sums[1] * expected / rows_of, ranks)
 
     @outside_graphs
     def expect(self, *domain_ids: Tensor, mask: Sequence[Tensor] | None = None) -> None:
@@ -227,14 +243,14 @@ class AgnosticLoss(nn.Module):
         """
         masks = [None] * len(domain_ids) if mask is None else mask
         parts = zip(domain_ids, masks, strict=True)
-        sums = [
-            domain_sums(self._read(no_losses(ids, m), ids, m), len(self.names)) for ids, m in parts
-        ]
-        if not sums:
+        sums: Any = 0
+        for ids, m in parts:
+            sums = sums + domain_sums(self._read(no_losses(ids, m), ids, m), len(self.names))
+        if not domain_ids:
             raise InputError("domain_ids", "is missing", "give those of every call to come")
-        joined = total(torch.stack(sums).sum(0), self.group)
+        joined: Sums = total(sums, self.group)
         self._refuse_on_cpu(joined)
-        self._under_way.announced = joined[1]
+        self._accumulator.announced = joined[1]
 
     def follow(self, batches: DomainBatches) -> None:
         """Use the chances with which a sampler draws: λ/q in the loss, π for absent domains.
@@ -272,16 +288,18 @@ class AgnosticLoss(nn.Module):
         if self.held_out != (losses is not None):
             fix = "give step(losses, domain_ids) just where held_out=True"
             raise InputError("losses", f"do not fit held_out={self.held_out}", fix)
-        if losses is None and self._usual_step():
-            return
-        found, inclusion = self._under_way.take(self.group), self._under_way.inclusion
-        drawn, is_checked = self._under_way.drawn, self._under_way.is_checked
-        self._under_way.clear()
-        if losses is not None:
+        accumulator = self._accumulator
+        if losses is None:
+            found, inclusion = accumulator.take(self.group), accumulator.inclusion
+            drawn, is_checked = accumulator.drawn, accumulator.is_checked
+            accumulator.clear()
+        else:
+            accumulator.clear()  # what the model was fitted to does not move λ
             with torch.no_grad():
                 rows = self._read(losses, domain_ids, mask)
-                table = total(domain_sums(rows, len(self.names)), self.group)
-            found, inclusion, drawn, is_checked = table.cpu().numpy(), None, None, False
+                sums: Any = total(domain_sums(rows, len(self.names)), self.group)
+            found = sums.cpu().numpy() if isinstance(sums, Tensor) else sums
+            inclusion, drawn, is_checked = None, None, False
         if not is_checked:
             refuse_sums(found, self.names)
         if drawn is not None and not np.array_equal(found[2, :-1], drawn):
@@ -299,7 +317,23 @@ class AgnosticLoss(nn.Module):
             and worst_domain (its number), agnostic_loss (max over Λ) and unseen (the most steps
             that a domain has been missing). NaN is what is not known yet.
         """
-        return Record(self.adversary, self._estimates, self.reference, self.names).columns()
+        lam, losses, names = self.adversary.mixture, self._estimates.last, self.names
+        excess = losses - self.reference
+        found = {"step": float(self.adversary.n_steps)}
+        columns = {"loss": losses, "mixture": lam}
+        if self.reference.any():
+            columns["excess"] = excess
+        for word, values in columns.items():
+            found |= {f"{word}/{name}": float(v) for name, v in zip(names, values, strict=True)}
+        known = ~np.isnan(excess)
+        worst = int(np.argmax(np.where(known, excess, -np.inf)))
+        found["worst_domain"] = float(worst) if known.any() else np.nan
+        found["worst_loss"] = float(losses[worst])
+        found["agnostic_loss"] = np.nan  # max_{λ∈Λ} Σ_k λ_k (L_k − b_k)
+        if known.all():
+            found["agnostic_loss"] = float(self.adversary.mixtures.maximize(excess) @ excess)
+        found["unseen"] = float(self._estimates.unseen.max())
+        return found
 
     def moved(self) -> float:
         """½‖λ̄_T − λ̄_s‖₁ for an s between T/4 and T/2: how much the average λ̄ still moves."""
@@ -308,45 +342,18 @@ class AgnosticLoss(nn.Module):
 
     # -- one step ----------------------------------------------------------------------------------
 
-    def _usual_scalar(self, losses: Tensor, domain_ids: Tensor) -> Tensor | None:
-        """Σ_i λ_k/n_k ℓ_i of a usual call: one process, and the only call of its step so far."""
-        under_way = self._under_way
-        if not (self._is_usual and self.loss_bound is None and self._sampler is None):
-            return None
-        if not (self.training and is_grad_enabled() and under_way.is_empty and is_alone()):
-            return None
-        weights = weighed(losses, domain_ids, self._buffers["mixture"], self._table)
-        if weights is None:
-            return None
-        under_way.joined = self._table
-        return torch.dot(losses, weights)
-
-    def _usual_step(self) -> bool:
-        """Whether this was a usual step: of sums that were looked at, with rows of each domain."""
-        under_way = self._under_way
-        sums = under_way.joined
-        if sums is None or not (self._is_usual and under_way.is_checked):
-            return False
-        if under_way.missed is not None:
-            return False
-        adversary, size = self.adversary, self._step_size(self.adversary.n_steps + 1)
-        if not climbed(sums, adversary, self._estimates, self.reference, size, self._buffers):
-            return False
-        under_way.clear()
-        self._look_back()
-        return True
-
     def _move(self, found: Array, inclusion: Array | None) -> None:
-        sums, counts = found[0, :-1], found[1, :-1]
-        if not counts.any():
+        sums, counts, adversary = found[0, :-1], found[1, :-1], self.adversary
+        if np.count_nonzero(counts) == len(counts):
+            means = sums / counts
+        elif counts.any():
+            means = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+        else:
             raise InputError("step", "has no rows to go by", "call the loss before each step")
-        seen = counts > 0
-        means = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=seen)
-        adversary = self.adversary
-        delta = self._estimates.gradient(means, seen, adversary.mixture, inclusion)
+        delta = self._estimates.gradient(means, adversary.mixture, inclusion)
         adversary.step(delta - self.reference, self._step_size(adversary.n_steps + 1))
         self._look_back()
-        self._write()
+        vars(self)["_is_behind"] = True  # nn.Module's own way to set it takes as long as a sum
 
     def _look_back(self) -> None:
         """At every power of two, remember the average for `moved`."""
@@ -355,24 +362,28 @@ class AgnosticLoss(nn.Module):
             self._earlier = np.stack([self._earlier[1], self.adversary.average])
 
     def _read(self, losses: Any, domain_ids: Any, mask: Any) -> RowLosses:
-        rows = read_rows(losses, domain_ids, mask, self.loss_bound)
-        if rows.values.device != self.mixture.device:
+        rows, buffer = (
+            read_rows(losses, domain_ids, mask, self.loss_bound),
+            self._buffers["mixture"],
+        )
+        if rows.values.device != buffer.device:  # type: ignore[union-attr]
             found = f"are on {rows.values.device} and λ on {self.mixture.device}"
             raise InputError("losses", found, f"criterion.to({str(rows.values.device)!r})")
         return rows
 
-    def _scalar(self, rows: RowLosses, n: Tensor, ranks: int) -> Tensor:
+    def _scalar(self, rows: RowLosses, n: Sums, ranks: int) -> Tensor:
         """ranks · Σ_i λ_k/n_k ℓ_i, k the domain of row i."""
-        c = row_weights(self.mixture, n, rows.ids)
+        lam = self.mixture if isinstance(n, Tensor) else self.adversary.mixture
+        c = row_weights(lam, n, rows)
         return weighted_total(rows.values, c if ranks == 1 else ranks * c)
 
-    def _refuse_on_cpu(self, sums: Tensor) -> None:
+    def _refuse_on_cpu(self, sums: Sums) -> None:
         """Before the model is harmed, if looking costs no waiting; on a GPU `step` looks."""
-        if sums.device.type == "cpu":
+        if isinstance(sums, np.ndarray):
             try:
-                refuse_sums(sums.numpy(), self.names)
+                refuse_sums(sums, self.names)
             except InputError:
-                self._under_way.clear()
+                self._accumulator.clear()
                 raise
 
     # -- the buffers -------------------------------------------------------------------------------
@@ -386,7 +397,7 @@ class AgnosticLoss(nn.Module):
             "estimate": self._estimates.last,
             "unseen": self._estimates.unseen,
             "earlier": self._earlier,
-            **self._under_way.arrays(),
+            **self._accumulator.arrays(),
         }
 
     def _write(self, whole: bool = False) -> None:
@@ -398,6 +409,13 @@ class AgnosticLoss(nn.Module):
         }
         for name, value in (self._arrays() if whole else state).items():
             _put(self._buffers[name], value)
+        self._is_behind = False
+
+    def __getattr__(self, name: str) -> Any:
+        """A buffer, which is brought up to date when it is read."""
+        if name in SHOWN and self._is_behind:
+            self._write()
+        return super().__getattr__(name)
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         self._write(whole=True)  # what the state does not have stays as it is
@@ -415,7 +433,7 @@ class AgnosticLoss(nn.Module):
             return
         self._estimates.last, self._estimates.unseen = state["estimate"], state["unseen"]
         self._earlier = state["earlier"]
-        self._under_way = UnderWay.of(state, self.mixture.device)
+        self._accumulator = Accumulator.of(state, self.mixture.device)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> AgnosticLoss:
         """`.to(device)` moves the buffers; `.half()` and the like leave them float64."""
@@ -423,13 +441,13 @@ class AgnosticLoss(nn.Module):
             new = fn(old)  # type: ignore[arg-type]
             same = new.dtype == torch.float64
             self._buffers[name] = new if same else old.to(new.device)  # type: ignore[union-attr]
-        self._under_way.to(self.mixture.device)
+        self._accumulator.to(self.mixture.device)
         return self
 
 
 def _put(buffer: Any, value: Any) -> None:
     """Write numbers into a buffer, on whatever device it is."""
-    if buffer.device.type == "cpu":
+    if buffer.is_cpu:
         buffer.numpy()[...] = value
     else:
         buffer.copy_(torch.tensor(value))

@@ -6,10 +6,13 @@ worst case. It holds its data and its program (the folder `page/`), so it opens 
 
 from __future__ import annotations
 
+import base64
+import io
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +32,13 @@ from anymix.reporting.arguments import (
     checked_verdict,
     extra_of,
 )
+from anymix.reporting.choice_pictures import choice_figure
 from anymix.reporting.frontiers import Front, Series, checked_frontier
 from anymix.reporting.panels import Panel, marks_of, panels_of
 from anymix.reporting.shown import Measure, Shown
 from anymix.reporting.standing import Standing, standing_in_words, standings_of, verdict_of
 from anymix.reporting.training import training_curves
+from anymix.selection.recommendation import Recommendation
 from anymix.solvers import Certificate, Frontier
 
 if TYPE_CHECKING:
@@ -56,6 +61,7 @@ def report(
     mixture: ArrayLike | None = None,
     notes: Sequence[str] = (),
     frontier: Frontier | None = None,
+    recommendation: Recommendation | None = None,
     verdict: str | None = None,
     beside: Mapping[str, Audit] | None = None,
 ) -> Path:
@@ -82,6 +88,9 @@ def report(
     frontier : Frontier, optional
         What robustness buys and costs: `frontier_` of an estimator that chooses, or what
         `pareto_front` returned, over the domains of the audits.
+    recommendation : Recommendation, optional
+        Which model was chosen, and from what: `recommendation_` of AnyMixClassifier. Its picture
+        needs matplotlib, and is left out without it.
     verdict : str, optional
         The sentence to read first, such as `TableFit.verdict`; None is what the audits say by
         themselves.
@@ -121,6 +130,7 @@ def report(
         shown=shown,
         beside=others,
         front=front,
+        choice=None if recommendation is None else _choice(recommendation),
         measures=list(shown.measures()),
         order=[int(k) for k in np.argsort(-shown.highest_losses, kind="stable")],
         most_open_rows=MOST_OPEN_ROWS,
@@ -129,6 +139,17 @@ def report(
         version=anymix.__version__,
     )
     return write_whole(file, lambda new: new.write_text(page, encoding="utf-8"))
+
+
+def _choice(found: Recommendation) -> dict[str, Any]:
+    """The candidates as a picture, if it can be drawn, and as rows of a table."""
+    rows = [found.row(name) for name in found.names if name not in ("reference", "recommended")]
+    if find_spec("matplotlib") is None:
+        return {"picture": None, "rows": rows, "chosen": found.chosen}
+    drawn = io.StringIO()
+    choice_figure(found).savefig(drawn, format="svg")
+    code = base64.b64encode(drawn.getvalue().encode()).decode()
+    return {"picture": f"data:image/svg+xml;base64,{code}", "rows": rows, "chosen": found.chosen}
 
 
 def _template() -> Template:

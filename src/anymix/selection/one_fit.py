@@ -30,7 +30,17 @@ from anymix.selection.rule import choose, simplest
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-__all__ = ["DIAL", "Decision", "OutOfFold", "adapting_pays", "cross_fitted", "decide", "name_of"]
+__all__ = [
+    "DIAL",
+    "Decision",
+    "OutOfFold",
+    "adapting_pays",
+    "blended",
+    "cross_fitted",
+    "decide",
+    "name_of",
+    "with_domain",
+]
 
 DIAL = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
 FLOOR = 1e-6  # a probability below it is judged as if it were it
@@ -41,6 +51,11 @@ MIXED_PLACES = 20  # and places that are random mixtures of the domains
 def name_of(t: float) -> str:
     """The name of f_λ(t) among the candidates, such as "t=1/8"."""
     return f"t={Fraction(t)}"
+
+
+def with_domain(data: OutOfFold) -> str:
+    """The name of the candidate that is told the domain."""
+    return f"{'blend' if len(data.families) == 2 else data.families[0]} with domain"
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,10 +207,10 @@ class Decision:
         names = data.families
         found = dict(zip(names, data.plain, strict=True))
         if len(names) == 2:
-            found["blend"] = _blend(self.w, data.plain)
+            found["blend"] = blended(self.w, data.plain)
         if not self.pi:
             return found
-        H = _blend(self.w_domain, data.experts)
+        H = blended(self.w_domain, data.experts)
         for t in self.pi:
             found[name_of(t)] = _asked(data.Q * H, data.Q, data.by_expert(self.mixture(t)))
         own = np.arange(len(data.k)), data.expert[data.k]
@@ -228,15 +243,15 @@ def decide(data: OutOfFold, mixtures: MixtureSet, price: float) -> Decision:
     w = w_domain = 0.0
     if len(names) == 2:
         w = _blend_weight(data, data.plain, v)
-        plain.append(_blend(w, data.plain))
+        plain.append(blended(w, data.plain))
         names.append("blend")
     r = simplest(data.held_out(plain, mixtures))
     pi, change, candidates = dict[float, Array](), 0.0, [plain[r]]
-    if data.Q.shape[1] > 1 and not mixtures.is_point:
+    if data.Q.shape[1] > 1:
         own = np.arange(len(data.k)), data.expert[data.k]
         if len(data.families) == 2:
             w_domain = _blend_weight(data, data.experts[:, *own], v)
-        QH = data.Q * _blend(w_domain, data.experts)
+        QH = data.Q * blended(w_domain, data.experts)
         spread = Errors(average).by_domain(data.losses(plain[r]))
 
         def losses_at(lam: Array) -> Array:
@@ -315,7 +330,7 @@ def adapting_pays(
     bool
     """
     m, p = data.shares, len(data.shares)
-    Q, QH = data.domain_probabilities(data.Q), data.Q * _blend(decision.w_domain, data.experts)
+    Q, QH = data.domain_probabilities(data.Q), data.Q * blended(decision.w_domain, data.experts)
     average, _ = data.averages  # (p, n)
 
     def adapted(place: Array) -> Array:
@@ -342,7 +357,7 @@ def adapting_pays(
     return sum(float(place @ average @ (adapted(place) - used)) for place in places) <= 0
 
 
-def _blend(w: float, predicted: Array) -> Array:
+def blended(w: float, predicted: Sequence[Array] | Array) -> Array:
     """(1 − w)·first + w·second; the first alone where there is no second."""
     if len(predicted) == 1:
         return np.asarray(predicted[0])
@@ -353,7 +368,7 @@ def _blend_weight(data: OutOfFold, predicted: Array, v: Array) -> float:
     """The w ∈ [0, 1] of least mean loss, which is convex in w."""
 
     def mean_loss(w: float) -> float:
-        return float(v @ data.losses(_blend(w, predicted)))
+        return float(v @ data.losses(blended(w, predicted)))
 
     inside = float(minimize_scalar(mean_loss, bounds=(0, 1), options={"xatol": 1e-3}).x)
     return min((0.0, 1.0, inside), key=mean_loss)  # a weight of 0 or 1 saves a family

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from anymix.selection.held_out import Errors
-from anymix.selection.one_fit import Decision, OutOfFold
+from anymix.selection.one_fit import Decision, OutOfFold, with_domain
 
 Array = NDArray[np.float64]
 
@@ -56,6 +56,11 @@ class Recommendation:
         The largest last change in the fixed points of the dial.
     seconds : dict of str to float
         CPU time of each part of `fit`.
+    price : float
+        The part by which the loss of all rows may rise above that of the reference; of a squared
+        error, its root.
+    squared : bool
+        Whether the loss is the squared error.
 
     Examples
     --------
@@ -88,6 +93,8 @@ class Recommendation:
     blend: tuple[float, float]
     change: float
     seconds: Mapping[str, float]
+    price: float
+    squared: bool
 
     @property
     def worst(self) -> NDArray[np.intp]:
@@ -117,6 +124,16 @@ class Recommendation:
             shown.append((self.with_domain, self.with_domain))
         return [self.row(name, called) for name, called in shown]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers, strings, lists and dicts only, for JSON."""
+        return {
+            "reference": self.reference,
+            "chosen": self.chosen,
+            "with_domain": self.with_domain,
+            "price": self.price if np.isfinite(self.price) else None,
+            "candidates": [self.row(name) for name in self.names],
+        }
+
     def row(self, name: str, called: str | None = None) -> dict[str, Any]:
         """One candidate: its worst domain, all rows, and who gains and who pays."""
         c = self.place(name)
@@ -145,6 +162,7 @@ def recommendation_of(
     chosen: str,
     domain_names: NDArray[Any],
     seconds: Mapping[str, float],
+    price: float,
 ) -> Recommendation:
     """The candidates' losses, and their paired differences to the first.
 
@@ -162,6 +180,8 @@ def recommendation_of(
         The domains.
     seconds : mapping of str to float
         CPU time by part.
+    price : float
+        The part by which the mean loss of all rows may rise.
 
     Returns
     -------
@@ -171,11 +191,10 @@ def recommendation_of(
     losses = np.array([data.losses(values) for values in predicted.values()])
     apart, error = losses - losses[0], Errors(average)
     D, difference = (np.asarray((average @ each.T).T) for each in (losses, apart))
-    kind = "blend" if len(data.families) == 2 else data.families[0]
     return Recommendation(
         decision.reference,
         chosen,
-        f"{kind} with domain" if decision.pi else None,
+        with_domain(data) if decision.pi else None,
         tuple(predicted),
         domain_names,
         np.bincount(data.k, minlength=len(m)),
@@ -189,4 +208,6 @@ def recommendation_of(
         (decision.w, decision.w_domain),
         decision.change,
         dict(seconds),
+        price,
+        data.y is not None,
     )

@@ -8,16 +8,20 @@ from numpy.typing import NDArray
 from anymix.selection.rule import SURE
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 
 __all__ = ["worst_balanced_threshold"]
 
+ALL = slice(None)
 FEWEST = 10  # rows of each class that a domain must have to count
 
 
 def worst_balanced_threshold(
-    p: Array, positive: NDArray[np.bool_], k: NDArray[np.intp], weight: Array
+    p: Array, positive: NDArray[np.bool_], k: Index, weight: Array, fold: Index
 ) -> float:
     """The threshold of the best worst balanced accuracy, or ½ where that is not surely better.
+
+    Whether it is better is judged on each fold's rows with the threshold of the others.
 
     Parameters
     ----------
@@ -29,6 +33,8 @@ def worst_balanced_threshold(
         The domain of each row; those with few rows of a class do not count.
     weight : ndarray of shape (n,)
         The weight of each row.
+    fold : ndarray of shape (n,)
+        The number of each row's fold.
 
     Returns
     -------
@@ -37,9 +43,9 @@ def worst_balanced_threshold(
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> positive = rng.random(2000) < 0.1
+    >>> positive, k, fold = rng.random(2000) < 0.1, np.zeros(2000, dtype=int), np.arange(2000) % 5
     >>> p = np.clip(0.1 + 0.1 * positive + 0.02 * rng.normal(size=2000), 0, 1)
-    >>> round(worst_balanced_threshold(p, positive, np.zeros(2000, dtype=int), np.ones(2000)), 2)
+    >>> round(worst_balanced_threshold(p, positive, k, np.ones(2000), fold), 2)
     0.15
     """
     cell = 2 * k + positive
@@ -47,22 +53,31 @@ def worst_balanced_threshold(
     good = np.flatnonzero(counts.min(axis=1) >= FEWEST)
     if not good.size:
         return 0.5
-    sizes = np.bincount(cell, weight, counts.size)
 
-    def balanced(threshold: float) -> Array:
-        """Of every domain that counts."""
-        hits = np.bincount(cell, weight * ((p > threshold) == positive), counts.size)
-        return np.asarray((hits / np.maximum(sizes, 1e-300)).reshape(-1, 2).mean(axis=1)[good])
+    def balanced(yes: NDArray[np.bool_], rows: NDArray[np.bool_] | slice) -> Array:
+        """Of every domain that counts, on some rows."""
+        w, right = weight[rows], (yes == positive)[rows]
+        sizes = np.bincount(cell[rows], w, counts.size)
+        shares = np.bincount(cell[rows], w * right, counts.size) / np.where(sizes > 0, sizes, 1.0)
+        return np.asarray(shares.reshape(-1, 2).mean(axis=1)[good])
 
     tried = np.unique(np.quantile(p, np.linspace(0.01, 0.99, 99)))
-    best = float(tried[int(np.argmax([balanced(t).min() for t in tried]))])
-    half = balanced(0.5)
-    worst = good[int(half.argmin())]
-    change = ((p > best) == positive).astype(float) - ((p > 0.5) == positive)
+
+    def best(rows: NDArray[np.bool_] | slice) -> float:
+        return float(tried[int(np.argmax([balanced(p > t, rows).min() for t in tried]))])
+
+    half = p > 0.5
+    other = half.copy()  # each row by the threshold of the other folds
+    for f in np.unique(fold):
+        here = fold == f
+        other[here] = p[here] > best(~here)
+    before = balanced(half, ALL)
+    worst = good[int(before.argmin())]
+    change = (other == positive).astype(float) - (half == positive)
     error = 0.0
     for side in (0, 1):
         rows = cell == 2 * worst + side
         w = weight[rows] / weight[rows].sum()
         error += 0.25 * float(w**2 @ (change[rows] - w @ change[rows]) ** 2)
-    gain = float(balanced(best).min() - half.min())
-    return best if gain > SURE * np.sqrt(error) else 0.5
+    gain = float(balanced(other, ALL).min() - before.min())
+    return best(ALL) if gain > SURE * np.sqrt(error) else 0.5

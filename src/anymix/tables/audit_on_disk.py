@@ -1,4 +1,4 @@
-"""Audits of a table on disk: losses are put on disk too, sorted by domain, and read in stretches.
+"""Audits of a table on disk: losses are put on disk too, sorted by domain, and read in chunks.
 
 Sums, means, extremes and counts are those of all rows, to rounding. What needs all rows side by
 side, the AUC and the search for segments, is done on rows drawn at random, and a note says so.
@@ -7,8 +7,9 @@ side, the AUC and the search for segments, is done on rows drawn at random, and 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,35 +22,102 @@ from anymix.auditing.measures import RootMeanSquare, Score, Share, UnboundedLoss
 from anymix.auditing.metrics import asked_measures, other_than_rates
 from anymix.auditing.predictions import Predictions, read_predictions
 from anymix.auditing.scores import calibration
-from anymix.auditing.stretched import Run
+from anymix.auditing.stretched import Run, Stretched
 from anymix.errors import InputError
 from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.problem.cells import combined
 from anymix.tables.audited import Given, in_arguments
 from anymix.tables.frames import pandas
-from anymix.tables.sorted_rows import SortedRows, StretchedDomains
+from anymix.tables.labels import MOST_DOMAINS, coded_column
 from anymix.tables.spooling import Spool, room
-
-__all__ = ["AuditOnDisk", "audit_spool", "drawn_rows"]
 
 DRAWN = 100_000  # rows that are drawn of more, where all would have to be sorted
 MOST_LABELS = 1_000  # different values of a column that are looked at to tell what it is
 
+__all__ = ["AuditOnDisk", "SortedRows", "StretchedDomains", "audit_spool", "drawn_rows"]
+
+
+class StretchedDomains:
+    """The domains of a table on disk, as `domain_codes` has them."""
+
+    def __init__(self, spool: Spool, columns: Sequence[str]) -> None:
+        self._spool, self._columns = spool, list(columns)
+        self._levels = [self._all_levels(name) for name in columns]
+        counts: dict[int, int] = {}
+        for rows in spool.stretches():
+            cells, times = np.unique(self._cells(rows), return_counts=True)
+            for cell, count in zip(cells.tolist(), times.tolist(), strict=True):
+                counts[cell] = counts.get(cell, 0) + count
+        self._known = np.array(sorted(counts))
+        shape = [len(levels) for levels in self._levels]
+        each = zip(self._levels, np.unravel_index(self._known, shape), strict=True)
+        (self.names, self._place), self.n_empty = combined(list(each), self._columns)
+        self.sizes = np.zeros(len(self.names), dtype=np.int64)
+        self.sizes[self._place] = [counts[cell] for cell in self._known.tolist()]
+
+    def codes(self, rows: slice) -> NDArray[np.intp]:
+        """The place of each row's domain among the names."""
+        return np.asarray(self._place[np.searchsorted(self._known, self._cells(rows))])
+
+    def _all_levels(self, name: str) -> NDArray[Any]:
+        levels = np.array([])
+        for rows in self._spool.stretches():
+            here, _ = coded_column(self._spool.frame([name], rows), name)
+            levels = np.unique(np.concatenate([levels, here])) if len(levels) else here
+            if len(levels) > MOST_DOMAINS:
+                found = f"has over {MOST_DOMAINS:,} different values"
+                raise InputError(f"column {name!r}", found, "group its values first")
+        return levels
+
+    def _cells(self, rows: slice) -> NDArray[np.intp]:
+        """A number for the combination of levels that each row has."""
+        frame = self._spool.frame(self._columns, rows)
+        coded = [coded_column(frame, name) for name in self._columns]
+        places = [
+            np.searchsorted(levels, here)[codes]
+            for levels, (here, codes) in zip(self._levels, coded, strict=True)
+        ]
+        return np.asarray(np.ravel_multi_index(places, [len(levels) for levels in self._levels]))
+
+
+class SortedRows:
+    """Numbers of rows in files, those of a domain side by side, in the order of the table."""
+
+    def __init__(self, path: str, sizes: NDArray[np.int64]) -> None:
+        self._path, self._n = path, int(sizes.sum())
+        self._next = np.append(0, np.cumsum(sizes))[:-1]  # where the next row of each goes
+        self._kinds: dict[str, np.dtype[Any]] = {}
+
+    def add(self, arrays: Mapping[str, NDArray[Any]], codes: NDArray[np.intp]) -> None:
+        """The next rows of the table, and their domains."""
+        order = np.argsort(codes, kind="stable")
+        present, first = np.unique(codes[order], return_index=True)
+        bounds = [*first.tolist(), len(order)]
+        for name, values in arrays.items():
+            kind = self._kinds.setdefault(name, values.dtype)
+            ordered = np.ascontiguousarray(values[order], dtype=kind)
+            with self._place(name).open("r+b" if self._place(name).exists() else "wb") as file:
+                for i, k in enumerate(present.tolist()):
+                    file.seek(int(self._next[k]) * kind.itemsize)
+                    file.write(ordered[bounds[i] : bounds[i + 1]].tobytes())
+        self._next[present] += np.diff(bounds)
+
+    def column(self, name: str) -> Stretched:
+        """The numbers of all rows, sorted by domain."""
+        kind, place = self._kinds[name], self._place(name)
+
+        def read(start: int, stop: int) -> NDArray[Any]:
+            return np.fromfile(place, kind, stop - start, offset=start * kind.itemsize)
+
+        return Stretched(self._n, read)
+
+    def _place(self, name: str) -> Path:
+        return Path(f"{self._path}-{list(self._kinds).index(name)}.numbers")
+
 
 @dataclass(frozen=True, eq=False)
 class AuditOnDisk:
-    """Audits, and the files that they read from.
-
-    Parameters
-    ----------
-    audits : dict of str to Audit
-        As `audit_frame` gives them.
-    witness : pandas.DataFrame
-        Some rows that show what the columns hold: all labels, the least and the largest numbers.
-    notes : list of str
-        What was done to drawn rows only.
-    folder : tempfile.TemporaryDirectory
-        Where the losses are.
-    """
+    """Audits, and the files that they read from."""
 
     audits: dict[str, Audit]
     witness: Any
@@ -74,27 +142,8 @@ def audit_spool(
     weight: str | None = None,
     **columns: Any,
 ) -> AuditOnDisk:
-    """`audit_frame` of a table on disk, in memory that does not grow with its rows.
-
-    Weights, several targets and metrics other than rates are for tables that fit into memory.
-
-    Parameters
-    ----------
-    spool : Spool
-        The table.
-    domains, loss, mixtures, confidence, loss_bound, guarantee
-        As `audit_frame` takes them.
-    metrics : str, sequence of str or None
-        "rates" or some of them.
-    weight : None
-        Must be left out.
-    **columns
-        target, prediction, losses, against and classes, as `audit_frame` takes them.
-
-    Returns
-    -------
-    AuditOnDisk
-    """
+    """`audit_frame` of a table on disk, in memory that does not grow with its rows."""
+    # Weights, several targets and metrics other than rates are for tables that fit into memory.
     confidence = level(confidence)
     given = Given.of(**columns)
     _check_small(metrics=other_than_rates(metrics), weight=weight, target=len(given.targets) > 1)
@@ -174,9 +223,6 @@ def _check_gaps(spool: Spool, names: Sequence[str]) -> None:
             raise InputError(f"column {name!r}", found, "drop those rows or fill them in")
 
 
-# What the columns hold --------------------------------------------------------------------------
-
-
 def _witness(spool: Spool, names: Sequence[str]) -> Any:
     """Rows by which every stretch is read like the whole: all labels, and the ends of numbers."""
     kept: list[Any] = []
@@ -206,9 +252,6 @@ def _keep_ends(ends: dict[Any, Any], name: str, values: Any, frame: Any) -> None
         i = int(np.argmin(key))
         if (name, what) not in ends or key[i] < ends[name, what][0]:
             ends[name, what] = float(key[i]), frame.iloc[i : i + 1]
-
-
-# Losses and measures ----------------------------------------------------------------------------
 
 
 def _written(

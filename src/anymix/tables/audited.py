@@ -189,43 +189,14 @@ def _own_type(column: NDArray[Any]) -> NDArray[Any]:
 
 
 class Meant(NamedTuple):
-    """What a single column of probabilities is about.
-
-    Attributes
-    ----------
-    classes : list or None
-        Both classes, the one it is about last; None if it is not of that kind.
-    notes : list of str
-        What to say of it.
-    """
+    """What a single column of probabilities is about."""
 
     classes: list[Any] | None
     notes: list[str]
 
 
 def class_meant(frame: Any, target: str, prediction: str) -> Meant:
-    """Which of two classes a column of probabilities is about: the one in its name, or the last.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The table.
-    target : str
-        The column of what is true.
-    prediction : str
-        The column of probabilities.
-
-    Returns
-    -------
-    Meant
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> table = pd.DataFrame({"y": ["bad", "good"], "probability of bad": [0.9, 0.25]})
-    >>> class_meant(table, "y", "probability of bad").classes
-    ['good', 'bad']
-    """
+    """Which of two classes a column of probabilities is about: the one in its name, or the last."""
     truth, said = column(frame, target).dropna(), column(frame, prediction).dropna()
     classes = sorted(truth.unique().tolist(), key=str) if truth.nunique() == 2 else []
     share = said.dtype.kind == "f" and said.between(0, 1).all() and (said % 1 != 0).any()

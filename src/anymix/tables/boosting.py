@@ -18,7 +18,7 @@ from anymix.problem.dealing import deal_groups
 from anymix.problem.rows import ALL, Part, Rows, take
 from anymix.solvers.certificates import Certificate
 from anymix.solvers.frontier import Frontier
-from anymix.tables.learners import Learned
+from anymix.tables.learners import WITH, WITHOUT, Learned
 
 if TYPE_CHECKING:
     from anymix.estimators import AgnosticEnsemble
@@ -40,17 +40,7 @@ TREES: dict[str, Any] = {  # of a kind that needs no tuning: many small steps, s
 
 @dataclass(frozen=True, eq=False)
 class BoostedModel:
-    """What fitted trees say of rows, as `LinearModel` does.
-
-    Parameters
-    ----------
-    trees : estimator
-        The fitted estimator; its classes are the places in `classes`.
-    classes : ndarray of shape (K,) or None
-        The classes; None in regression.
-    domain_names : ndarray of shape (p,) or None
-        The domains, if they are features.
-    """
+    """What fitted trees say of rows, as `LinearModel` does."""
 
     trees: Any
     classes: NDArray[Any] | None
@@ -81,13 +71,7 @@ class BoostedModel:
 
 @dataclass(frozen=True, eq=False)
 class BoostedChoice:
-    """What was chosen for all rows.
-
-    Parameters
-    ----------
-    ensemble : AgnosticEnsemble
-        Fitted to all rows.
-    """
+    """What was chosen for all rows."""
 
     ensemble: AgnosticEnsemble
 
@@ -133,15 +117,7 @@ def check_boosted(gamma: float | None, robustness: float | None, use_domain: str
 
 @dataclass(frozen=True, eq=False)
 class BoostedFit:
-    """Fitted trees, where a linear model would have its LinearFit.
-
-    Parameters
-    ----------
-    model : BoostedModel
-        The model, which predicts.
-    ensemble : AgnosticEnsemble
-        The estimator that chose it.
-    """
+    """Fitted trees, where a linear model would have its LinearFit."""
 
     model: BoostedModel
     ensemble: AgnosticEnsemble
@@ -149,19 +125,7 @@ class BoostedFit:
 
 @dataclass(frozen=True, eq=False)
 class BoostedLearner:
-    """AgnosticEnsemble of boosted trees.
-
-    Parameters
-    ----------
-    mixtures : MixtureSet
-        Λ.
-    robustness : float or None
-        t, if only one is to be tried; 0 is the ordinary model, whatever rows held out say.
-    use_domain : "intercept" or None
-        Whether the domain is a feature.
-    groups : ndarray of shape (n,) or None
-        The group of each row; one is never in two folds.
-    """
+    """AgnosticEnsemble of boosted trees."""
 
     mixtures: MixtureSet
     robustness: float | None
@@ -182,7 +146,17 @@ class BoostedLearner:
         ordinary, robust = (chosen, other) if ensemble.best_index_ == 0 else (other, chosen)
         if self.robustness == 0:
             chosen = ordinary
-        return {"ordinary": ordinary, "chosen": chosen, "best robust": robust}
+        found = {"ordinary": ordinary, "chosen": chosen, "best robust": robust}
+        return found | self._other(rows, part, held_out)
+
+    def _other(self, rows: Rows, part: Part, held_out: Part) -> dict[str, Array]:
+        """What the ordinary model says that uses the domain, or does not if the others do."""
+        name, kind = (WITH, "intercept") if self.use_domain is None else (WITHOUT, None)
+        X = widened(rows, kind).X
+        fitted = dense(take(X, part))
+        with _threads(len(fitted)):
+            trees = _trees(rows).fit(fitted, rows.y[part])
+        return {name: _said(trees, dense(take(X, held_out)), rows)}
 
     def _beside(self, ensemble: AgnosticEnsemble, rows: Rows, X: Array, part: Part) -> Any:
         """The other of the two models to show: ordinary trees, or the best robust ones, if any."""

@@ -26,25 +26,7 @@ class MisreadError(Exception):
 def put_together(
     path: Path, n: int, chunks: Iterator[Any], keep: set[str], levels: Collection[str] = ()
 ) -> Any:
-    """The chunks as one frame, with room for n rows from the start.
-
-    Parameters
-    ----------
-    path : Path
-        Where they come from, to be kept in `frame.attrs`.
-    n : int
-        How many rows there are in all.
-    chunks : iterator of pandas.DataFrame
-        The chunks, each with the same columns.
-    keep : set of str
-        Columns to keep, however many different strings they have.
-    levels : collection of str
-        Columns of strings that stay so, though all may be whole numbers.
-
-    Returns
-    -------
-    pandas.DataFrame
-    """
+    """The chunks as one frame, with room for n rows from the start."""
     columns: dict[str, _Column] = {}
     left_out: set[str] = set()
     for chunk in chunks:
@@ -124,21 +106,7 @@ def codes_of(chunk: Any, known: dict[str, int]) -> NDArray[np.int32]:
 def whole_or_sorted(
     known: dict[str, int], has_missing: bool
 ) -> tuple[NDArray[np.int64] | None, list[str], NDArray[np.int32]]:
-    """What codes of strings stand for: whole numbers, if all are and none is missing; or levels.
-
-    Parameters
-    ----------
-    known : dict of str to int
-        The strings and their codes.
-    has_missing : bool
-        Whether some are missing.
-
-    Returns
-    -------
-    tuple
-        The number of each code or None; the levels, sorted; and the place of each code among them,
-        with −1 at last, for a missing one.
-    """
+    """Whole numbers of the codes, or None; levels, sorted; the place of each code in them."""
     levels = sorted(known)
     place = np.full(len(levels) + 1, -1, dtype=np.int32)
     place[[known[level] for level in levels]] = np.arange(len(levels))

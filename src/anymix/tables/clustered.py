@@ -22,19 +22,7 @@ __all__ = ["ClusteredClients", "cluster_frame"]
 
 
 class ClusteredClients(NamedTuple):
-    """The clients of a table, each with its domain.
-
-    Attributes
-    ----------
-    frame : pandas.DataFrame
-        A row for each client: the client, its domain, its rows.
-    sizes : ndarray of shape (K,)
-        Rows of each domain.
-    model : BregmanClusters
-        The clusters.
-    notes : list of str
-        What to say of odd cells.
-    """
+    """The clients of a table, each with its domain."""
 
     frame: Any
     sizes: Array
@@ -51,34 +39,7 @@ def cluster_frame(
     divergence: str = "i_divergence",
     random_state: int = 0,
 ) -> ClusteredClients:
-    """Cluster the clients of a table by histograms of its columns.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The table.
-    client : str
-        The column that says whose each row is.
-    columns : sequence of str
-        The columns to compare clients by; none is all the others.
-    n_clusters : int or "bound"
-        How many domains to make; "bound" is as many as the learning bound advises.
-    divergence : str
-        How histograms are compared, as `BregmanClusters` takes it.
-    random_state : int
-        Chooses the seeds.
-
-    Returns
-    -------
-    ClusteredClients
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> table = pd.DataFrame({"id": list("aabb") * 200, "word": ["hi", "hi", "yo", "hi"] * 200})
-    >>> cluster_frame(table, "id").frame.to_dict("records")
-    [{'id': 'a', 'domain': 1, 'rows': 400}, {'id': 'b', 'domain': 0, 'rows': 400}]
-    """
+    """Cluster the clients of a table by histograms of its columns."""
     frame = settled_frame(pandas_frame(frame), Reading(as_written={client}))
     unknown = column(frame, client).isna().to_numpy()
     lost = int(unknown.sum())
@@ -104,10 +65,8 @@ def cluster_frame(
 
 
 def _histogram(frame: Any, owners: NDArray[Any], name: str) -> Clients:
-    """The shares of a column's levels, or of ten bins of its numbers, for each client.
-
-    What is missing is a level, or a bin, of its own.
-    """
+    """The shares of a column's levels, or of ten bins of its numbers, for each client."""
+    # What is missing is a level, or a bin, of its own.
     values = column(frame, name)
     if values.dtype.kind == "M":
         values = pandas().Series(numbers_of(name, values))

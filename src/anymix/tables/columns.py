@@ -65,10 +65,7 @@ class FrameCells:
 
 
 def numbers_of(name: str, column: Any) -> Array:
-    """A copy of the column as float64, with NaN for a missing entry; words are refused.
-
-    Dates are days since 1970.
-    """
+    """A float64 copy of a column, NaN if missing, dates as days since 1970; no words."""
     if column.dtype.kind == "M":
         return days_of(column)
     if column.dtype.kind not in "iufb":
@@ -101,27 +98,7 @@ def level_codes(column: Any) -> tuple[NDArray[np.intp], list[str]]:
 
 @dataclass(frozen=True)
 class Features:
-    """How the columns of a table become the columns of X: numbers to scale, categories to code.
-
-    Parameters
-    ----------
-    columns : tuple of Number, Category and Date
-        What was learnt of each column.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> table = pd.DataFrame({"age": [30, 40, None], "city": ["Oslo", "Rome", "Oslo"]})
-    >>> features, notes = Features.learn(table, ["age", "city"])
-    >>> features.titles
-    ['age', 'age=(missing)', 'city=Oslo', 'city=Rome']
-    >>> features.transform(table).round(2)
-    array([[-1.22,  0.  ,  1.  ,  0.  ],
-           [ 1.22,  0.  ,  0.  ,  1.  ],
-           [ 0.  ,  1.  ,  1.  ,  0.  ]])
-    >>> notes
-    ["'age': 1 missing value, set to the median and marked"]
-    """
+    """How the columns of a table become the columns of X: numbers to scale, categories to code."""
 
     columns: tuple[Number | Category | Date, ...]
 
@@ -137,20 +114,7 @@ class Features:
 
     @staticmethod
     def learn(frame: Any, names: Sequence[str]) -> tuple[Features, list[str]]:
-        """The features of the named columns, and what was done to missing and useless ones.
-
-        Parameters
-        ----------
-        frame : pandas.DataFrame
-            The rows to learn from.
-        names : sequence of str
-            The columns.
-
-        Returns
-        -------
-        tuple
-            Features, and a list of notes.
-        """
+        """The features of the named columns, and what was done to missing and useless ones."""
         learnt = [_learn(name, frame[name]) for name in names]
         notes = [note for _, note in learnt if note]
         columns = tuple(column for column, _ in learnt if column is not None)
@@ -169,10 +133,8 @@ class Features:
         ]
 
     def transform(self, frame: Any) -> Any:
-        """X (n, d), dense if few entries would be 0, else CSR.
-
-        CSR has one entry in each row for each 0/1 column, 0 for a missing indicator.
-        """
+        """X (n, d), dense if few entries would be 0, else CSR."""
+        # CSR has one entry in each row for each 0/1 column, 0 for a missing indicator.
         return matrix(self.columns, FrameCells(frame))
 
 

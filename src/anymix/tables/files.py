@@ -1,17 +1,19 @@
-"""Tables as people have them: a CSV, TSV or Parquet file as a frame of numbers and categories.
+"""Tables as people have them: CSV, TSV, Excel or Parquet files as frames of numbers and categories.
 
 Read in pieces, so that the memory needed is that of the result. Every fault of a file is an
-InputError of one line.
+InputError of one line. The first sheet of an Excel file is made a CSV file first.
 """
 
 from __future__ import annotations
 
+import csv
 import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,11 +23,53 @@ from anymix.tables.chunks import MisreadError, put_together
 from anymix.tables.frames import no_column, pandas
 from anymix.tables.lines import Layout, check_lines, refuse_twins
 from anymix.tables.reading import Reading, as_dates
-from anymix.tables.workbooks import EXCEL, write_sheet
 
-__all__ = ["Source", "opened_table", "read_table"]
-
+EXCEL = ("xlsx", "xlsm")
 CHUNK = 20_000  # rows read at a time
+
+__all__ = ["EXCEL", "Source", "opened_table", "read_table", "write_sheet"]
+
+
+def write_sheet(book: Path, out: Path) -> None:
+    """Write the first sheet of an Excel file as CSV."""
+    with out.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(_rows(book))
+
+
+def _rows(book: Path) -> Iterator[list[str]]:
+    """The rows of the first sheet that have a value, as wide as its first."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError:
+        found, fix = "is an Excel file, which needs openpyxl", "pip install 'anymix[excel]'"
+        raise InputError(str(book), found, fix) from None
+    try:
+        opened = load_workbook(book, read_only=True, data_only=True)
+    except Exception as error:  # whatever a file of another kind makes of the reader
+        fix = "save it anew as .xlsx or .csv"
+        raise InputError(str(book), "is no Excel file that can be read", fix) from error
+    try:
+        width = 0
+        for row in opened.worksheets[0].iter_rows(values_only=True):
+            cells = [_text(value) for value in row]
+            width = width or _width(cells)
+            if any(cells[:width]):
+                yield [*cells[:width], *[""] * (width - len(cells))]
+    finally:
+        opened.close()
+
+
+def _width(cells: list[str]) -> int:
+    """The number of cells up to the last that is not empty."""
+    return max((k + 1 for k, cell in enumerate(cells) if cell), default=0)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.isoformat(" ").removesuffix(" 00:00:00")
+    return repr(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def read_table(
@@ -112,29 +156,14 @@ def read_table(
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A file whose form is known, before it is read.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    n : int
-        Its number of rows.
-    names : list of str
-        Its columns.
-    chunks : function
-        (strings, text, only, reading) -> an iterator over frames of some rows each: columns to read
-        as strings, columns where only an empty cell is missing, the columns to read, or None, and
-        what is missing.
-    twins : list of str
-        Names that several columns have, which are not read.
-    """
+    """A file whose form is known, before it is read."""
 
     path: Path
-    n: int
+    n: int  # rows
     names: list[str]
+    # (strings, text, only, reading) -> frames of some rows each
     chunks: Callable[..., Iterator[Any]]
-    twins: list[str] = field(default_factory=list)
+    twins: list[str] = field(default_factory=list)  # names of several columns, not read
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse a name that is not that of a column."""
@@ -143,21 +172,7 @@ class Source:
 
 
 def opened_table(path: Path, encoding: str = "utf-8", drop: Sequence[str] = ()) -> Source:
-    """Look at a file, and refuse what is no table.
-
-    Parameters
-    ----------
-    path : Path
-        The file; its name says what it is.
-    encoding : str
-        The name of the encoding of its text.
-    drop : sequence of str
-        Columns that are not needed: two of them may have the same name.
-
-    Returns
-    -------
-    Source
-    """
+    """Look at a file, and refuse what is no table."""
     if not path.is_file():
         fix = "give the path of a CSV, TSV, Excel or Parquet file"
         raise InputError(str(path), "is not a file", fix)
@@ -202,9 +217,6 @@ def _kind(path: Path) -> str:
         )
         raise InputError(str(path), "is of no known kind", fix)
     return "text"
-
-
-# Parquet --------------------------------------------------------------------------------------
 
 
 def _parquet_rows(path: Path) -> tuple[int, list[str]]:
@@ -257,9 +269,6 @@ def _parquet(path: Path) -> Iterator[Any]:
     except (ArrowInvalid, OSError) as error:
         reason = " ".join(str(error).split())
         raise InputError(str(path), f"is no Parquet file ({reason})", "write it anew") from None
-
-
-# Text -----------------------------------------------------------------------------------------
 
 
 def _text_chunks(

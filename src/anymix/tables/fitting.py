@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anymix.auditing import Audit, Comparison, audit, compare
+from anymix.auditing.side_by_side import KNOWN, ORDINARY, RECOMMENDED, SideBySide
 from anymix.auditing.verdicts import verdict
 from anymix.errors import InputError
 from anymix.estimators.domain_features import Kind
@@ -17,20 +18,33 @@ from anymix.estimators.fitting import LinearFit
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.choosing import Mixtures, target_mixtures
 from anymix.problem.rows import Part, Rows
+from anymix.selection.recommendation import Recommendation
 from anymix.solvers.certificates import Certificate
 from anymix.tables.columns import Features
-from anymix.tables.learners import WITHOUT, Learned, Learner, LinearLearner
+from anymix.tables.learners import WITH, WITHOUT, Learned, Learner, LinearLearner
 from anymix.tables.memory import give_back
 from anymix.tables.models import TableModel
 from anymix.tables.preparing import Table, weighted_rows
-from anymix.tables.progress import Step
 from anymix.tables.splits import check_splits
 
 Array = NDArray[np.float64]
-
-__all__ = ["TableFit", "fit_table"]
-
 CONSTANT = "a constant guess"
+REFERENCE = "reference"  # of "auto": what is used where nothing is recommended
+
+__all__ = ["Step", "TableFit", "fit_table"]
+
+
+class Step(str):
+    """A word on what comes next, that also knows what share of the work is done."""
+
+    __slots__ = ("share",)
+    share: float
+
+    def __new__(cls, words: str, share: float) -> Self:
+        """The words, with their share."""
+        step = super().__new__(cls, words)
+        step.share = share
+        return step
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +56,15 @@ class TableFit:
     model : TableModel
         The model to use: the ordinary one, unless a robust one is really better for the worst
         mixture on rows held out.
-    choice : Choice or BoostedChoice
+    choice : Choice, BoostedChoice or AutoChoice
         What was chosen for all rows, and from what.
     audits : dict
         {"ordinary": Audit, "robust": Audit}, of rows that the models judged had not seen. Where
         the ordinary model is kept, "robust" is the best of the robust ones, which was not taken.
+        Of model "auto": "ordinary", "recommended" and "domain known".
     beside : dict
         {"a constant guess": Audit}, of the mean, or the shares of the classes, of the rows fitted;
-        and, where the domain is a feature, {"the ordinary model without the domain": Audit}.
+        and {"the ordinary model with the domain": Audit}, or without it where it is a feature.
     judged_on : str
         Which rows those are.
     notes : list of str
@@ -95,22 +110,43 @@ class TableFit:
     def certificate(self) -> Certificate:
         """The proof that no model of this kind has a smaller objective on all rows.
 
-        Of trees: how far the model is from the best draw among those fitted, on rows held out.
+        Of trees: how far the model is from the best draw among those fitted, on rows held out. None
+        of "auto".
         """
-        found: Certificate = self.choice.certificate
+        found: Certificate = self.choice.certificate  # Any: "auto" has none
         return found
 
     @property
+    def recommendation(self) -> Recommendation | None:
+        """What "auto" chose for all rows, and from what; None for other kinds of models."""
+        estimator = self.choice.estimator if RECOMMENDED in self.audits else None
+        return None if estimator is None else estimator.recommendation_
+
+    @property
     def comparison(self) -> Comparison:
-        """The robust model against the ordinary one."""
-        names = ("ordinary", "robust")
-        return compare(self.audits["ordinary"], self.audits["robust"], names)
+        """The robust (or recommended) model against the ordinary one."""
+        other = "robust" if "robust" in self.audits else RECOMMENDED
+        return compare(self.audits[ORDINARY], self.audits[other], (ORDINARY, other))
+
+    @property
+    def side_by_side(self) -> SideBySide | None:
+        """The models of "auto" beside each other; None for other kinds of models."""
+        if RECOMMENDED not in self.audits:
+            return None
+        return SideBySide(self.audits, self.beside[CONSTANT])
 
     @property
     def verdict(self) -> str:
         """The first thing to say: who gains and who pays how much, or that there is no gain."""
+        side_by_side = self.side_by_side
+        if side_by_side is not None:
+            return side_by_side.advice()
         kept, floor = self.choice.is_ordinary, self.beside[CONSTANT]
-        return verdict(self.comparison, kept, floor, self.robustness if self.asked else None)
+        said = verdict(self.comparison, kept, floor, self.robustness if self.asked else None)
+        if WITH not in self.beside:
+            return said
+        audits = {ORDINARY: self.audits[ORDINARY], KNOWN: self.beside[WITH]}
+        return f"{said} {SideBySide(audits, floor).known()}"
 
 
 def fit_table(
@@ -159,7 +195,9 @@ def fit_table(
     mixtures : str, MixtureSet, function or None
         Λ: words such as "chi2:2.0" as `mixture_set` reads them, a set, or a function of sizes.
     model : str
-        "linear", or "boosted" for boosted trees, which take more time.
+        "auto" for AnyMixClassifier or AnyMixRegressor, "linear", or "boosted" for boosted trees.
+        "auto" needs all rows in memory and has no γ, t or `use_domain`: its model takes the domains
+        where they are known, and does not need them.
     gamma : float or None
         Weight of ½‖w‖², for all linear models. None chooses one for the ordinary model, and one of
         ½‖w − a‖² for the robust ones, a being the ordinary model.
@@ -226,9 +264,8 @@ def fit_table(
     audits = _audits(table, said, target_set)
     progress(Step("the model of all rows", 0.9))
     features, learned = _of_all_rows(table, last, learner, _speaks_against(audits))
-    best, chosen = audits.pop("best robust"), audits.pop("chosen")
-    audits["robust"] = best if learned.choice.is_ordinary else chosen
-    beside = {name: audits.pop(name) for name in (CONSTANT, WITHOUT) if name in audits}
+    _keep_shown(audits, learned.choice.is_ordinary)
+    beside = {name: audits.pop(name) for name in (CONSTANT, WITH, WITHOUT) if name in audits}
     place = table.target, table.domains, tuple(table.merged), learned.choice.robustness
     saved = TableModel(features, learned.fit, learned.gamma, *place)
     notes = table.notes + table.closing_notes + ([learned.warning] if learned.warning else [])
@@ -245,9 +282,28 @@ def _prepared(frame: Any, *arguments: Any) -> Table:
     return OnDiskTable(frame, *arguments)
 
 
+def _keep_shown(audits: dict[str, Audit], is_ordinary: bool) -> None:
+    """Leave those of the models to show, by the names they are shown by."""
+    if RECOMMENDED in audits:
+        reference = audits.pop(REFERENCE)
+        if is_ordinary:
+            audits[RECOMMENDED] = reference
+        return
+    best, chosen = audits.pop("best robust"), audits.pop("chosen")
+    audits["robust"] = best if is_ordinary else chosen
+
+
 def _speaks_against(audits: Mapping[str, Audit]) -> bool:
-    """Whether what was chosen is no better for the worst mixture, on rows that did not choose."""
-    return audits["chosen"].agnostic_loss >= audits["ordinary"].agnostic_loss
+    """Whether what was chosen is no better for the worst mixture, on rows that did not choose.
+
+    Or worse than a constant guess, where it was to help: on the worst mixture of the other model.
+    """
+    of = (RECOMMENDED, REFERENCE) if RECOMMENDED in audits else ("chosen", "ordinary")
+    chosen, reference = (audits[name] for name in of)
+    lam = reference.worst_mixture
+    guess = float(lam @ audits[CONSTANT].domain_losses)
+    no_gain = chosen.agnostic_loss >= reference.agnostic_loss
+    return no_gain or float(lam @ chosen.domain_losses) > guess
 
 
 def _learner(
@@ -259,10 +315,19 @@ def _learner(
     groups: NDArray[Any] | None,
     n_jobs: int,
 ) -> Learner:
+    if model == "auto":
+        from anymix.tables.auto import AutoLearner  # loads both kinds of models
+
+        given = {"gamma": gamma, "robustness": robustness, "use_domain": use_domain}
+        for name, value in given.items():
+            if value is not None:
+                fix = "leave it out, or take the model 'linear'"
+                raise InputError(name, f"is {value!r}, which the model 'auto' has not", fix)
+        return AutoLearner(mixtures, groups, n_jobs)
     if model == "linear":
         return LinearLearner(mixtures, gamma, robustness, use_domain, groups, n_jobs)
     if model != "boosted":
-        raise InputError("model", f"is {model!r}", "give 'linear' or 'boosted'")
+        raise InputError("model", f"is {model!r}", "give 'auto', 'linear' or 'boosted'")
     from anymix.tables.boosting import BoostedLearner, check_boosted  # few ask for trees
 
     check_boosted(gamma, robustness, use_domain)
@@ -281,11 +346,9 @@ class _Fitted:
 def _judged(
     table: Table, learner: Learner, progress: Callable[[str], None], n_jobs: int
 ) -> tuple[dict[str, list[Array]], _Fitted]:
-    """What the models say of the rows held out, and the last part that was fitted.
-
-    Several parts are judged by one search of all rows, of which a part's choice looks only at
-    losses of rows that it does not judge.
-    """
+    """What the models say of the rows held out, and the last part that was fitted."""
+    # Several parts are judged by one search of all rows, of which a part's choice looks only at
+    # losses of rows that it does not judge.
     count = len(table.splits)
     if count > 1:
         return _judged_by_parts(table, learner, progress, n_jobs)

@@ -26,16 +26,7 @@ def pandas() -> Any:
 
 
 def pandas_frame(frame: Any) -> Any:
-    """A frame of pandas as it is; one of polars, pyarrow or another library as one of pandas.
-
-    Of a function, the frame that it returns.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> pandas_frame(pl.DataFrame({"x": [1, 2]}))["x"].tolist()
-    [1, 2]
-    """
+    """A frame of pandas; one of polars, pyarrow or another library, or of a function, as such."""
     if callable(frame):
         frame = frame()
     if isinstance(frame, pandas().DataFrame):

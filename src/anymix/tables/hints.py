@@ -21,33 +21,7 @@ ROWS_PER_LEVEL = 5  # with fewer, each level may go with one class by chance
 
 
 def column_hints(frame: Any, names: Sequence[str], rows: Rows) -> list[str]:
-    """What to say of columns to learn from that are identifiers, or tell the target.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The table.
-    names : sequence of str
-        Its columns to learn from.
-    rows : Rows
-        The targets of its rows.
-
-    Returns
-    -------
-    list of str
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from anymix.tables.preparing import Table
-    >>> n = 60
-    >>> table = pd.DataFrame({"id": range(n), "x": [0.5, 1.5] * 30, "d": list("aab") * 20})
-    >>> table["y"] = table["x"] > 1
-    >>> for note in Table(table, "y", ["d"], "auto", (), 1).notes:
-    ...     print(note)
-    'id': every row has a whole number of its own; if it is an identifier, drop it
-    'x': tells the target without fail; if it is not known before the target, drop it
-    """
+    """What to say of columns to learn from that are identifiers, or tell the target."""
     notes = []
     for name in names:
         if _is_identifier(frame[name]):
@@ -60,22 +34,7 @@ def column_hints(frame: Any, names: Sequence[str], rows: Rows) -> list[str]:
 
 
 def alike_names(names: Sequence[str]) -> list[str]:
-    """A note on each group of domains whose names differ in nothing but spaces and capitals.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The domains.
-
-    Returns
-    -------
-    list of str
-
-    Examples
-    --------
-    >>> print(*alike_names(["North", "South", "north "]))
-    the domains 'North', 'north ' differ only by spaces or capitals; if they are one, ...alike
-    """
+    """A note on each group of domains whose names differ in nothing but spaces and capitals."""
     groups: dict[str, list[str]] = {}
     for name in dict.fromkeys(map(str, names)):
         groups.setdefault("".join(name.split()).casefold(), []).append(name)

@@ -23,28 +23,7 @@ ENOUGH = 5  # rows for one in each fold
 
 
 def domain_codes(frame: Any, columns: Sequence[str]) -> Coded:
-    """The domains' names, sorted, and the domain of every row.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The table.
-    columns : sequence of str
-        One column, whose values are the domains; or several, whose combinations are.
-
-    Returns
-    -------
-    tuple
-        Names (p,), and the place of each row's domain among them, (n,).
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> table = pd.DataFrame({"sex": ["F", "M"], "age": [30, None]})
-    >>> names, codes = domain_codes(table, ["sex", "age"])
-    >>> names[codes].tolist()
-    ['sex=F, age=30', 'sex=M, age=(missing)']
-    """
+    """The domains' names, sorted, and the domain of every row."""
     return combined([coded_column(frame, name) for name in columns], list(columns))[0]
 
 
@@ -67,29 +46,9 @@ def coded_column(frame: Any, name: str) -> Coded:
 
 
 def merge_small(domains: Coded, min_rows: int) -> tuple[Coded, list[str]]:
-    """Domains below `min_rows` rows put together as '(other)', and their names.
-
-    Where '(other)' has fewer than 5 rows still, too few to learn from some and judge on others, the
-    next smallest domains join it.
-
-    Parameters
-    ----------
-    domains : (names, codes)
-        The domains.
-    min_rows : int
-        How many rows a domain needs to stand alone.
-
-    Returns
-    -------
-    tuple
-        (names, codes), and the names of the domains put together.
-
-    Examples
-    --------
-    >>> (names, codes), merged = merge_small((np.array(["a", "b", "c"]), np.array([0, 1, 1, 2])), 2)
-    >>> names[codes].tolist(), merged
-    (['(other)', 'b', 'b', '(other)'], ['a', 'c'])
-    """
+    """Domains below `min_rows` rows put together as '(other)', and their names."""
+    # Where '(other)' has fewer than 5 rows still, too few to learn from some and judge on others,
+    # the next smallest domains join it.
     names, codes = domains
     counts = np.bincount(codes, minlength=len(names))
     small = counts < min_rows
@@ -107,22 +66,7 @@ def merge_small(domains: Coded, min_rows: int) -> tuple[Coded, list[str]]:
 
 
 def target_column(frame: Any, name: str, task: str) -> tuple[NDArray[Any] | None, NDArray[Any]]:
-    """The target: classes and codes to classify, or None and numbers to regress.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The table.
-    name : str
-        The column.
-    task : str
-        "classify", "regress", or "auto": strings and up to ten whole numbers are classes.
-
-    Returns
-    -------
-    tuple
-        Classes and codes, or None and numbers.
-    """
+    """Classes and codes, or None and numbers; "auto": strings, ≤ 10 integers are classes."""
     values = column(frame, name)
     if values.dtype.kind == "M":
         fix = "name a target of numbers or classes"
@@ -146,21 +90,7 @@ def target_column(frame: Any, name: str, task: str) -> tuple[NDArray[Any] | None
 
 
 def places_among(what: str, coded: Coded, names: NDArray[Any]) -> NDArray[np.intp]:
-    """The place of each row's label among the names of the table that is fitted.
-
-    Parameters
-    ----------
-    what : str
-        "domain" or "class", for the error that a label is only in the test table.
-    coded : (names, codes)
-        The labels of the test table.
-    names : ndarray
-        The labels of the table that is fitted.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-    """
+    """The place of each row's label among the names of the table that is fitted."""
     place = {str(name): k for k, name in enumerate(names.tolist())}
     theirs, codes = coded
     unknown = [str(name) for name in theirs.tolist() if str(name) not in place]

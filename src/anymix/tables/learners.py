@@ -32,27 +32,17 @@ from anymix.tables.splits import check_splits
 
 Array = NDArray[np.float64]
 
-__all__ = ["WITHOUT", "Learned", "Learner", "LinearLearner"]
+__all__ = ["WITH", "WITHOUT", "Learned", "Learner", "LinearLearner"]
 
 FOLDS = 5  # of the choice
+WITH = "the ordinary model with the domain"
 WITHOUT = "the ordinary model without the domain"
+MOST_SLOPES = 160  # domains times features up to which slopes are tried beside intercepts
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """The model of all rows.
-
-    Parameters
-    ----------
-    choice : Choice or BoostedChoice
-        What was chosen, and from what.
-    fit : LinearFit or BoostedFit
-        The model.
-    gamma : float or None
-        γ of a linear model.
-    warning : str or None
-        If it rests on few rows.
-    """
+    """The model of all rows."""
 
     choice: Any
     fit: Any
@@ -62,21 +52,11 @@ class Learned:
 
 @dataclass(frozen=True, eq=False)
 class Searched:
-    """What rows held out say of all candidates, and which rows these are.
-
-    Parameters
-    ----------
-    found : Found
-        The candidates and their losses.
-    numbers : ndarray of shape (n,)
-        The places in the table of the rows that were held out.
-    gamma_without : float or None
-        γ₀ of the ordinary model without the domain, where the domain is a feature.
-    """
+    """What rows held out say of all candidates, and which rows these are."""
 
     found: Found
-    numbers: NDArray[np.intp]
-    gamma_without: float | None = None
+    numbers: NDArray[np.intp]  # places of the rows that were held out
+    beside: tuple[Kind, float]  # how another ordinary model uses the domain, and its γ₀
 
     def without(self, part: Part, n: int) -> Found:
         """The same, but a part of the table's n rows is not looked at."""
@@ -89,43 +69,18 @@ class Learner(Protocol):
     """Learns from a part of a table what to say of the rest, and then the model of all rows."""
 
     def search(self, rows: Rows, part: Part = ALL) -> Any:
-        """Judge all candidates on rows of a part that are held out in turn; None if there is none.
-
-        The result goes to `part` and `whole`.
-        """
+        """Judge all candidates on rows of a part held out in turn; None if there is none."""
 
     def part(self, rows: Rows, part: Part, held_out: Part, searched: Any) -> dict[str, Array]:
-        """What the models of a part say of the rows it holds out, which do not choose them.
-
-        "ordinary", "chosen" and "best robust" are values (n,) or probabilities (n, K).
-        """
+        """What the models of a part, by name, say of the rows that it holds out."""
 
     def whole(self, rows: Rows, searched: Any, plain: bool) -> Learned:
-        """The model of all rows.
-
-        `plain` asks for the ordinary one: where rows that did not choose speak against the other.
-        """
+        """The model of all rows; `plain` asks for the ordinary one."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinearLearner:
-    """Linear models: Λ, and γ, t and the use of the domain if they are given.
-
-    Parameters
-    ----------
-    mixtures : MixtureSet
-        Λ.
-    gamma : float or None
-        γ of all models; None chooses.
-    robustness : float or None
-        t of the robust model; None chooses.
-    use_domain : "intercept", "slopes" or None
-        Whether the domain is a feature.
-    groups : ndarray of shape (n,) or None
-        The group of each row; one is never in two folds.
-    n_jobs : int
-        How many processes share the folds that choose.
-    """
+    """Linear models: Λ, and γ, t and the use of the domain if they are given."""
 
     mixtures: MixtureSet
     gamma: float | None
@@ -145,14 +100,24 @@ class LinearLearner:
         check_splits(few, splits)
         wide = widened(few, self.use_domain)
         found = search(replace(wide, X=dense_if_small(wide.X)), splits, self._plan)
-        return Searched(found, numbers, self._gamma_without(few, splits))
+        return Searched(found, numbers, self._beside(few, splits))
 
-    def _gamma_without(self, few: Rows, splits: Sequence[Split]) -> float | None:
-        if self.use_domain is None:
-            return None
-        plan = self._plan
-        gammas = plan.ordinary_gammas
-        return choose_ordinary(few, splits, gammas, plan.objective, **plan.rough).gamma
+    def _beside(self, few: Rows, splits: Sequence[Split]) -> tuple[Kind, float]:
+        """The other way to use the domain, and γ₀ for it."""
+        kinds: list[Kind] = ["intercept", "slopes"]
+        if self.use_domain is not None:
+            kinds = [None]
+        elif self.gamma is not None or few.X.shape[1] * len(few.names) > MOST_SLOPES:
+            kinds = ["intercept"]
+        plan, tried = self._plan, list[tuple[float, Kind, float]]()
+        for kind in kinds:
+            wide = widened(few, kind)
+            gammas = plan.ordinary_gammas
+            found = choose_ordinary(wide, splits, gammas, plan.objective, **plan.rough)
+            fold = zip(splits, found.solutions, strict=False)  # of a γ that is given, none
+            loss = sum(float(wide.row_losses([s.w], part).sum()) for (_, part), s in fold)
+            tried.append((loss, kind, found.gamma))
+        return min(tried, key=lambda each: each[0])[1:]
 
     def part(self, rows: Rows, part: Part, held_out: Part, searched: Searched) -> dict[str, Array]:
         """What the models of a part say of the rows it holds out, which do not choose them."""
@@ -165,12 +130,12 @@ class LinearLearner:
         together = wide.applied(said_by, held_out)
         by_place = dict(zip(sorted(set(places.values())), _apart(together), strict=True))
         said = {name: by_place[place] for name, place in places.items()}
-        if self.use_domain is not None:
-            assert searched.gamma_without is not None
-            plain = Objective(self.mixtures, searched.gamma_without, robustness=0.0)
-            beside = _said_by([fit_problem(rows.to_fit(part), plain)])
-            said[WITHOUT] = next(_apart(rows.applied(beside, held_out)))
-        return said
+        kind, gamma = searched.beside
+        other = rows.mapped(partial(widened, kind=kind))
+        plain = Objective(self.mixtures, gamma, robustness=0.0)
+        beside = _said_by([fit_problem(other.to_fit(part), plain)])
+        name = WITH if self.use_domain is None else WITHOUT
+        return said | {name: next(_apart(other.applied(beside, held_out)))}
 
     def whole(self, rows: Rows, searched: Searched, plain: bool) -> Learned:
         """The model of all rows."""

@@ -30,24 +30,12 @@ NEWLINE, RETURN, QUOTE, SPACE = b'\n\r" '
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text file is laid out.
-
-    Attributes
-    ----------
-    separator : str
-        The character between two fields.
-    names : list of str
-        The names of the columns.
-    n : int
-        The number of rows, without the header.
-    twins : list of str
-        Names that several columns have, none of which is needed.
-    """
+    """How a text file is laid out."""
 
     separator: str
     names: list[str]
-    n: int
-    twins: list[str] = field(default_factory=list)
+    n: int  # rows without the header
+    twins: list[str] = field(default_factory=list)  # names that several columns have, not needed
 
     @property
     def skipped(self) -> set[str]:
@@ -57,21 +45,7 @@ class Layout:
 
 
 def check_lines(path: Path, encoding: str, drop: Sequence[str] = ()) -> Layout:
-    """The separator, the columns and the number of rows.
-
-    Parameters
-    ----------
-    path : Path
-        A text file, gzipped if its name ends in .gz.
-    encoding : str
-        The name of the encoding of its text.
-    drop : sequence of str
-        Columns that are not needed: two of them may have the same name.
-
-    Returns
-    -------
-    Layout
-    """
+    """The separator, the columns and the number of rows."""
     with opened(path, encoding) as file:
         first = file.readline()
         if not first.strip():
@@ -155,11 +129,9 @@ def _count_line_by_line(path: Path, lines: Any, width: int) -> int:
 
 
 def _count_in_blocks(path: Path, encoding: str, separator: str, width: int) -> int | None:
-    """The rows after the header, if every line plainly has `width` fields; None if one may not.
-
-    Works where a byte below 128 is always the ASCII character. All bytes are decoded as well, so
-    that those of another encoding are found.
-    """
+    """The rows after the header, if every line plainly has `width` fields; None if one may not."""
+    # Works where a byte below 128 is always the ASCII character. All bytes are decoded as well, so
+    # that those of another encoding are found.
     name = codecs.lookup(encoding).name
     if not name.startswith(("utf-8", "ascii", "iso8859", "cp125")):
         return None
@@ -211,10 +183,8 @@ def _ends_are_plain(b: NDArray[np.uint8], block: bytes) -> bool:
 def _outside_quotes(
     b: NDArray[np.uint8], block: bytes, separator: int
 ) -> NDArray[np.bool_] | np.bool_ | None:
-    """Which bytes are in no quoted field; None if a quote stands where none opens or closes one.
-
-    A quote opens at the start of a field and closes at its end; a doubled one closes and opens.
-    """
+    """Which bytes are in no quoted field; None if a quote stands where none opens or closes one."""
+    # A quote opens at the start of a field and closes at its end; a doubled one closes and opens.
     if b'"' not in block:
         return np.bool_(True)
     is_quote = b == QUOTE

@@ -18,28 +18,13 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def fits(source: Source, memory: int | None = None, only: Collection[str] | None = None) -> bool:
-    """Whether a table, or some of its columns, can be worked on in so much memory, in bytes.
-
-    None is half of what is free.
-
-    Examples
-    --------
-    >>> source = Source(Path("a.csv"), 1_000_000, ["x", "y", "z"], lambda: iter([]))
-    >>> fits(source, 200_000_000), fits(source, 100_000_000)
-    (True, False)
-    """
+    """Whether a table fits into so many bytes; None is half of what is free."""
     needed = 8 * COPIES * source.n * len(source.names if only is None else only)
     return needed <= (available() // 2 if memory is None else memory)
 
 
 def bytes_of(text: str) -> int:
-    """The number of bytes that people write as 700MB or 2G.
-
-    Examples
-    --------
-    >>> bytes_of("700MB"), bytes_of("1.5 g"), bytes_of("4096")
-    (700000000, 1500000000, 4096)
-    """
+    """The number of bytes that people write as 700MB or 2G."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
     if found is None or float(found[1]) == 0:
         raise InputError("memory", f"is {text!r}", "give bytes, as in 700MB or 2GB")

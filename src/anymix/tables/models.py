@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +13,12 @@ from numpy.typing import NDArray
 from anymix import __version__
 from anymix.errors import InputError
 from anymix.files import write_whole
+from anymix.tables.auto import AutoFit
 from anymix.tables.boosting import BoostedFit
 from anymix.tables.columns import OTHER, Category, Features
 from anymix.tables.frames import pandas_frame
 from anymix.tables.labels import domain_codes
 from anymix.tables.reading import Reading, settled_frame
-
-if TYPE_CHECKING:
-    from anymix.estimators import AgnosticClassifier, AgnosticEnsemble, AgnosticRegressor
 
 Array = NDArray[np.float64]
 
@@ -36,7 +35,7 @@ class TableModel:
     ----------
     features : Features
         How the columns become numbers.
-    fit : LinearFit or BoostedFit
+    fit : LinearFit, BoostedFit or AutoFit
         What was fitted to these.
     gamma : float or None
         γ that it was fitted with; None for trees.
@@ -69,8 +68,13 @@ class TableModel:
 
     @property
     def uses_domain(self) -> bool:
-        """Whether the domain is a feature."""
+        """Whether the domain is a feature, which must be given."""
         return bool(self.fit.model.uses_domain)
+
+    def takes_domain(self, columns: Iterable[Any]) -> bool:
+        """Whether the domain of the rows of a frame with such columns is looked at."""
+        optional = isinstance(self.fit, AutoFit)
+        return self.uses_domain or (optional and set(self.domains) <= set(columns))
 
     @property
     def classes(self) -> NDArray[Any] | None:
@@ -79,10 +83,12 @@ class TableModel:
         return classes
 
     @property
-    def estimator(self) -> AgnosticClassifier | AgnosticRegressor | AgnosticEnsemble:
+    def estimator(self) -> Any:
         """The model as a fitted estimator of scikit-learn, for X of `features.transform`."""
         if isinstance(self.fit, BoostedFit):
             return self.fit.ensemble
+        if isinstance(self.fit, AutoFit):
+            return self.fit.estimator
         from anymix.estimators.linear import estimator_of
 
         assert self.gamma is not None  # a linear model has one
@@ -111,7 +117,7 @@ class TableModel:
         reading = Reading(types=self.features.types, as_written=self.domains)
         table = settled_frame(pandas_frame(frame), reading)
         X = self.features.transform(table)
-        if not self.uses_domain:
+        if not self.takes_domain(table.columns):
             return X, None
         names, codes = domain_codes(table, self.domains)
         known = {str(name): name for name in self.fit.model.domain_names.tolist()}
@@ -125,14 +131,14 @@ class TableModel:
 
     def count_unseen(self, frame: Any) -> int:
         """How many rows are of domains that were not fitted; 0 if the domain does not matter."""
-        read = self._read(frame)[1] if self.uses_domain else None
+        read = self._read(frame)[1] if self.takes_domain(frame.columns) else None
         return 0 if read is None else sum(name is None for name in read.tolist())
 
     @staticmethod
     def note_on_unseen(count: int) -> list[str]:
         """What to say of so many rows."""
         rows = "1 row" if count == 1 else f"{count:,} rows"
-        found = f"{rows} of domains that were not fitted, served by what all share"
+        found = f"{rows} of domains that were not fitted, served as if it were not known"
         return [found] if count else []
 
     def __getstate__(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from scipy import sparse
 from anymix.partitions.batches import Batches, scanned
 from anymix.partitions.chunks import Chunk
 from anymix.partitions.learning import finished, sums_of
-from anymix.partitions.passing import in_order
+from anymix.partitions.prefetch import in_order
 from anymix.partitions.streamed import Log
 from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.tables.columns import Features, FrameCells
@@ -158,22 +158,7 @@ class OnDiskTable(Table):
 
 
 class InPart:
-    """The number that a row at some place has in a part of n rows.
-
-    Parameters
-    ----------
-    part : slice or ndarray
-        The part: a stretch of places, or any of them.
-    n : int
-        The number of places.
-
-    Examples
-    --------
-    >>> InPart(slice(2, 4), 4).numbers(np.array([3, 0, -1, 2], dtype=np.int32)).tolist()
-    [1, -1, -1, 0]
-    >>> InPart(np.array([3, 0]), 4).numbers(np.array([3, 0, -1, 2], dtype=np.int32)).tolist()
-    [0, 1, -1, -1]
-    """
+    """The number that a row at some place has in a part of n rows."""
 
     def __init__(self, part: Part, n: int) -> None:
         self._start = self._stop = 0
@@ -199,21 +184,7 @@ class InPart:
 
 @dataclass(frozen=True, eq=False)
 class OnDiskRows:
-    """Rows of a table on disk that learners take for `Rows`.
-
-    Parameters
-    ----------
-    labels : Rows
-        Targets and domains of all rows; without X.
-    pieces : sequence of Piece
-        Where the other columns are.
-    features : Features
-        How they become X.
-    log : Log
-        The passes that were made.
-    prepare : function
-        What is done to the rows of a stretch once they have X.
-    """
+    """Rows of a table on disk that learners take for `Rows`."""
 
     labels: Rows
     pieces: Sequence[Piece]

@@ -72,25 +72,9 @@ def predict_table(
 def predicted_stretches(
     model: TableModel, spool: Any, keep: Sequence[str] = (), kept: Any = None
 ) -> Iterator[Any]:
-    """The frames of `predict_table`, a stretch of a table on disk at a time.
-
-    Parameters
-    ----------
-    model : TableModel
-        The model.
-    spool : Spool
-        The rows to predict.
-    keep : sequence of str
-        Columns to copy.
-    kept : Spool or None
-        Another one of the same rows to copy them from.
-
-    Yields
-    ------
-    pandas.DataFrame
-    """
+    """The frames of `predict_table`, a stretch of a table on disk at a time."""
     source = spool if kept is None else kept
-    names = model.columns
+    names = [*model.columns, *_optional(model, spool)]
     for rows in spool.stretches():
         frame, beside = spool.frame([*names, *keep], rows), source.frame(keep, rows)
         yield predict_table(model, frame, keep, beside)[0]
@@ -103,10 +87,16 @@ def notes_on(model: TableModel, spool: Any) -> list[str]:
         for c in model.features.columns
         for note in Features((c,)).unseen(spool.frame([c.name]))
     ]
-    if not model.uses_domain:
+    if not model.takes_domain(spool.columns):
         return notes
-    parts = (spool.frame(model.columns, rows) for rows in spool.stretches())
+    names = [*model.columns, *_optional(model, spool)]
+    parts = (spool.frame(names, rows) for rows in spool.stretches())
     return [*notes, *model.note_on_unseen(sum(map(model.count_unseen, parts)))]
+
+
+def _optional(model: TableModel, spool: Any) -> list[str]:
+    """The columns of the domains, where a model looks at them and does not need them."""
+    return [] if model.uses_domain or not model.takes_domain(spool.columns) else [*model.domains]
 
 
 def _predictions(model: TableModel, frame: Any) -> dict[str, NDArray[Any]]:

@@ -34,29 +34,9 @@ __all__ = ["Table", "followed_by", "missing_target", "weighted_rows"]
 
 
 class Table:
-    """A table to fit, and how its models are judged.
+    """A table to fit, and how its models are judged."""
 
-    The frames are kept only as long as X has to be made of them again; `rows` has all the rest.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame or function
-        The table; one of polars or another library will do, or a function that returns it.
-    target : str
-        The column to predict.
-    domains : sequence of str
-        The columns that make the domains.
-    task : str
-        "classify", "regress" or "auto".
-    drop : iterable of str
-        Columns not to learn from.
-    min_rows : int
-        Domains with fewer rows are put together.
-    drop_missing_domain : bool
-        Whether to leave out rows whose domain is missing.
-    group : str or None
-        The column whose rows of one value are never in two parts.
-    """
+    # The frames are kept only as long as X has to be made of them again; `rows` has all the rest.
 
     def __init__(
         self,
@@ -239,21 +219,7 @@ def _coded(
 
 
 def weighted_rows(rows: Rows, class_weight: Any, on_disk: bool) -> Rows:
-    """The rows with the weights of their classes.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows.
-    class_weight : "balanced", mapping of str to float, or None
-        n/(K n_c) for class c, or a weight for each.
-    on_disk : bool
-        Whether the rows are not in memory, which cannot have weights.
-
-    Returns
-    -------
-    Rows
-    """
+    """The rows with the weights of their classes."""
     if class_weight is None:
         return rows
     if rows.classes is None or on_disk:

@@ -21,34 +21,7 @@ __all__ = ["frame_segments", "segment_in_words"]
 def frame_segments(
     frame: Any, found: Audit, domains: Sequence[str], left_out: Sequence[str]
 ) -> list[Segment]:
-    """The segments with the largest losses, by all columns but some.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The table that was audited.
-    found : Audit
-        Its audit, with the loss of every row.
-    domains : sequence of str
-        The columns that the audit took the domains from.
-    left_out : sequence of str
-        Columns that may not describe a segment: the target, the predictions, losses. With one that
-        `anymix predict` writes, the others that it writes are left out too.
-
-    Returns
-    -------
-    list of Segment
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from anymix.tables import audit_frame
-    >>> table = pd.DataFrame({"age": [20, 30, 40, 50] * 50, "g": list("ab") * 100})
-    >>> table["loss"] = (table["age"] > 45) * 2.0 + np.tile([0.0, 0.1, 0.2, 0.3, 0.1], 40)
-    >>> audit = audit_frame(table, ["g"], losses="loss")["loss"]
-    >>> print(frame_segments(table, audit, ["g"], ["loss"])[0])
-    age > 45
-    """
+    """The segments with the largest losses, by all columns but some."""
     frame = pandas_frame(frame)
     coded = {name: coded_column(frame, name) for name in domains}
     (_, codes), _ = combined(list(coded.values()), list(coded))
@@ -73,19 +46,7 @@ def _is_name(values: Any) -> bool:
 
 
 def segment_in_words(segment: Segment, found: Audit) -> str:
-    """What was found of a segment, in a sentence.
-
-    Parameters
-    ----------
-    segment : Segment
-        What was found.
-    found : Audit
-        The audit whose rows were searched: its loss, and the level of the intervals.
-
-    Returns
-    -------
-    str
-    """
+    """What was found of a segment, in a sentence."""
     low, high = segment.excess.low, segment.excess.high
     loss, rest = (short(found.in_unit(value)) for value in (segment.loss, segment.rest))
     sure = "worse than elsewhere" if segment.is_weak else "perhaps chance"

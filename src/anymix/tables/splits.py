@@ -25,19 +25,9 @@ TOO_FEW = "too few rows to learn from some and to judge on others"
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """How the models are judged.
+    """How the models are judged: parts to fit and to judge on, as places in `order`."""
 
-    Parameters
-    ----------
-    order : ndarray of shape (n,)
-        The rows in an order in which one part held out comes last, so that none need be copied.
-    splits : list of (part, part)
-        Places in that order to fit and to judge on.
-    judged_on : str
-        What these are, for people.
-    """
-
-    order: Index
+    order: Index  # one part held out comes last: none is copied
     splits: list[Split]
     judged_on: str
 
@@ -45,23 +35,7 @@ class Plan:
 def plan(
     rows: Rows, folds: int | None, holdout: float | None, groups: NDArray[Any] | None = None
 ) -> Plan:
-    """Which rows to fit and which to judge on, with a fair share of every domain and class.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows; their X is not looked at.
-    folds : int or None
-        The number of folds to judge by.
-    holdout : float or None
-        A share to hold out. None of both is 5 folds, and beyond 20,000 rows a share of 0.25.
-    groups : ndarray of shape (n,) or None
-        The group of each row; one is never in two parts.
-
-    Returns
-    -------
-    Plan
-    """
+    """Which rows to fit and which to judge on, with a fair share of every domain and class."""
     n = len(rows)
     if folds is not None and holdout is not None:
         raise InputError("folds", f"is {folds} and holdout {holdout}", "give one of them")
@@ -86,15 +60,7 @@ def plan(
 
 
 def check_splits(rows: Rows, splits: Sequence[Split]) -> None:
-    """Refuse parts to fit that lack a domain or class, and parts held out that all lack a domain.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows, each in one domain.
-    splits : sequence of (part, part)
-        The parts to fit and to judge on.
-    """
+    """Refuse parts to fit that lack a domain or class, parts held out that all lack a domain."""
     domain = rows.domains.key()
     judged_on = np.concatenate([domain[part] for _, part in splits])
     for codes in (*(domain[part] for part, _ in splits), judged_on):

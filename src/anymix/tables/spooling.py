@@ -45,30 +45,7 @@ def spooled(
     source: Source | None = None,
     folder: str | Path | None = None,
 ) -> Spool:
-    """A CSV, TSV or Parquet file as a table on disk; the arguments are those of `read_table`.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    encoding : str
-        The name of the encoding of its text.
-    keep, text, strings : sequence of str
-        Columns to keep, and columns to take as written.
-    only : sequence of str, optional
-        The columns to read; by default all.
-    na, decimal, types, drop : optional
-        How cells are read, and columns that are not needed.
-    source : Source, optional
-        The same file, if `opened_table` has looked at it already.
-    folder : path-like, optional
-        Where to put the files; by default where temporary files are.
-
-    Returns
-    -------
-    Spool
-        Its files are removed when it is closed.
-    """
+    """A CSV, TSV or Parquet file as a table on disk; the arguments are those of `read_table`."""
     reading = Reading(na, decimal, types or {}, {*keep}, {*text, *strings})
     source = opened_table(Path(path), encoding, drop) if source is None else source
     source.check(reading.types)
@@ -93,57 +70,14 @@ def spooled(
 def read_or_spool(
     path: str | Path, *, memory: int | None = None, encoding: str = "utf-8", **options: Any
 ) -> Any:
-    """A frame if the table fits into memory comfortably, else a Spool.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    memory : int, optional
-        How many bytes may be used; None is half of what is free.
-    encoding : str
-        The name of the encoding of its text.
-    **options
-        The other arguments of `read_table`.
-
-    Returns
-    -------
-    pandas.DataFrame or Spool
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "people.csv"
-    ...     _ = file.write_text("age,city\\n31,Oslo\\n40,Rome\\n")
-    ...     small, large = (read_or_spool(file, memory=m) for m in (1000, 10))
-    >>> type(small).__name__, type(large).__name__, large.frame(["age"])["age"].tolist()
-    ('DataFrame', 'Spool', [31, 40])
-    >>> large.close()
-    """
+    """A frame if the table fits into memory comfortably, else a Spool."""
     source = opened_table(Path(path), encoding, options.get("drop", ()))
     read = read_table if fits(source, memory, options.get("only")) else spooled
     return read(path, encoding=encoding, source=source, **options)
 
 
 class Spool:
-    """The columns of a table in files of a temporary folder.
-
-    Parameters
-    ----------
-    source : Source
-        The table.
-    folder : path-like or None
-        Where to make the temporary folder.
-    keep : set of str
-        Columns to keep, however many different strings they have.
-
-    Attributes
-    ----------
-    n : int
-        The number of rows.
-    attrs : dict
-        The path, and the columns left out, as `read_table` has them.
-    """
+    """The columns of a table in files of a temporary folder."""
 
     def __init__(self, source: Source, folder: str | Path | None, keep: set[str]) -> None:
         self._keep, self.n = keep, 0

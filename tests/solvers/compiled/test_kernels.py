@@ -28,7 +28,7 @@ from anymix.mixtures import (
 from anymix.mixtures.projections import project_simplex
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
-from anymix.solvers.compiled import entropic_tree, euclidean_tree
+from anymix.solvers.compiled import kernels
 from anymix.solvers.optimizers import SGD, Adagrad, Adam, Momentum
 from anymix.solvers.samplers import EveryDomain, FullBatch, PerDomain, UniformDomain, Weighted
 from anymix.solvers.stochastic import Iterate, mirror_prox_afl, optimistic_afl, stochastic_afl
@@ -357,15 +357,15 @@ def test_the_euclidean_tree_is_the_projection(
 ) -> None:
     p, steps = walk
     lam, total = np.full(p, 1 / p), np.zeros(p)
-    tree = euclidean_tree.euclidean(lam, total)
+    tree = kernels.euclidean(lam, total)
     for domains, moves in steps:
         lam = project_simplex(lam + np.bincount(domains, moves, minlength=p))
         total = total + lam
-        euclidean_tree.euclidean_step(tree, np.array(domains), np.array(moves), len(moves))
-        found, found_total = euclidean_tree.euclidean_read(tree)
+        kernels.euclidean_step(tree, np.array(domains), np.array(moves), len(moves))
+        found, found_total = kernels.euclidean_read(tree)
         np.testing.assert_allclose(found, lam, atol=1e-11)
         np.testing.assert_allclose(found_total, total, atol=1e-10)
-        k = euclidean_tree.euclidean_draw(tree, u)
+        k = kernels.euclidean_draw(tree, u)
         edges = np.concatenate([[0.0], np.cumsum(lam)]) / lam.sum()
         assert k == brute_draw(lam, u) or np.abs(edges - u).min() < 1e-11
         assert found[k] > 0
@@ -378,15 +378,15 @@ def test_the_entropic_tree_is_multiplicative_weights(
 ) -> None:
     p, steps = walk
     readable = Adversary(Simplex(p), step=1.0, kind="entropic")
-    tree = entropic_tree.entropic(np.full(p, -np.log(p)), np.zeros(p))
+    tree = kernels.entropic(np.full(p, -np.log(p)), np.zeros(p))
     for domains, moves in steps:
         readable.step(np.bincount(domains, moves, minlength=p))
-        entropic_tree.entropic_step(tree, np.array(domains), np.array(moves), len(moves))
-        found, logarithm, total = entropic_tree.entropic_read(tree)
+        kernels.entropic_step(tree, np.array(domains), np.array(moves), len(moves))
+        found, logarithm, total = kernels.entropic_read(tree)
         np.testing.assert_allclose(found, readable.mixture, atol=1e-10)
         np.testing.assert_allclose(np.exp(logarithm), found, rtol=1e-12)
         np.testing.assert_allclose(total, readable.average * readable.n_steps, atol=1e-10)
-        k = entropic_tree.entropic_draw(tree, u)
+        k = kernels.entropic_draw(tree, u)
         edges = np.concatenate([[0.0], np.cumsum(found)]) / found.sum()
         assert k == brute_draw(found, u) or np.abs(edges - u).min() < 1e-11
         assert found[k] > 0
@@ -406,15 +406,14 @@ def test_draws_follow_the_mixture(adversary: str) -> None:
     p, n = 300, 30_000
     rng = np.random.default_rng(0)
     lam = np.full(p, 1 / p)
-    tree: Any = euclidean_tree.euclidean(lam, np.zeros(p))
+    tree: Any = kernels.euclidean(lam, np.zeros(p))
     if adversary == "entropic":
-        tree = entropic_tree.entropic(np.log(lam), np.zeros(p))
-    module = euclidean_tree if adversary == "euclidean" else entropic_tree
-    step = getattr(module, f"{adversary}_step")
+        tree = kernels.entropic(np.log(lam), np.zeros(p))
+    step = getattr(kernels, f"{adversary}_step")
     for k, move in zip(rng.integers(p, size=500), 0.01 * rng.random(500), strict=True):
         step(tree, np.array([k]), np.array([move * (1 if adversary == "euclidean" else 50)]), 1)
-    lam = getattr(module, f"{adversary}_read")(tree)[0]
-    draw = getattr(module, f"{adversary}_draw")
+    lam = getattr(kernels, f"{adversary}_read")(tree)[0]
+    draw = getattr(kernels, f"{adversary}_draw")
     counts = np.bincount([draw(tree, (j + 0.5) / n) for j in range(n)], minlength=p)
     assert np.abs(counts - n * lam).max() < 1 + 1e-6
     assert counts.max() > 3 * n / p

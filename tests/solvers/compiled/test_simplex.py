@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from anymix.mixtures.projections import project_simplex as readable
-from anymix.solvers.compiled.simplex import project_simplex
+from anymix.solvers.compiled.kernels import project_simplex
 
 Array = NDArray[np.float64]
 

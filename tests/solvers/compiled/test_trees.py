@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from exact_paths import EuclideanPath
 
-from anymix.solvers.compiled.euclidean_tree import euclidean, euclidean_read, euclidean_step
+from anymix.solvers.compiled.kernels import euclidean, euclidean_read, euclidean_step
 
 
 def python(*arguments: str, timeout: float = 600) -> str:
@@ -49,7 +49,7 @@ def test_a_million_steps_end_and_are_exact() -> None:
 RUNS = """
 import numpy as np
 import anymix as ax
-from anymix.solvers.compiled.euclidean_tree import euclidean, euclidean_read, euclidean_step
+from anymix.solvers.compiled.kernels import euclidean, euclidean_read, euclidean_step
 
 for size, start in ((1.0, [0.7, 0.3, 0.0]), (0.0, [0.1, 0.1, 0.8, 0.0])):
     p = len(start)
@@ -73,7 +73,7 @@ def test_a_tie_at_the_threshold_does_not_hang() -> None:
 FACES = """
 import numba
 import numpy as np
-from anymix.solvers.compiled.simplex import project_simplex
+from anymix.solvers.compiled.kernels import project_simplex
 
 @numba.njit
 def project(rows):
@@ -100,7 +100,7 @@ def test_equal_moves_on_a_face_do_not_hang() -> None:
 NOT_NUMBERS = """
 from itertools import product
 import numpy as np
-from anymix.solvers.compiled.euclidean_tree import euclidean, euclidean_read, euclidean_step
+from anymix.solvers.compiled.kernels import euclidean, euclidean_read, euclidean_step
 
 for p, n, bad, seed in product((3, 9, 100), (1, 2), (np.nan, np.inf, -np.inf), range(20)):
     rng = np.random.default_rng(seed)

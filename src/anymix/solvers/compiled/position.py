@@ -16,9 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
 from anymix.solvers.compiled import kernels
-from anymix.solvers.compiled.entropic_tree import entropic_read
-from anymix.solvers.compiled.euclidean_tree import euclidean_read
-from anymix.solvers.compiled.records import SCALE, SUM, Data, Rules
+from anymix.solvers.compiled.kernels import SCALE, SUM, Data, Rules, entropic_read, euclidean_read
 from anymix.solvers.compiled.setup import Forms, memory_of
 from anymix.solvers.game import Game
 from anymix.solvers.players import too_long

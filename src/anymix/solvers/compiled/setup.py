@@ -11,10 +11,20 @@ from scipy import sparse
 
 from anymix.mixtures import DirichletPrior
 from anymix.problem.losses import CrossEntropy, Hinge
-from anymix.solvers.compiled import records
-from anymix.solvers.compiled.entropic_tree import Entropic, entropic
-from anymix.solvers.compiled.euclidean_tree import Euclidean, euclidean
-from anymix.solvers.compiled.records import Choice, Data, Dense, Lazy, Plain, Rules, Step
+from anymix.solvers.compiled import kernels
+from anymix.solvers.compiled.kernels import (
+    Choice,
+    Data,
+    Dense,
+    Entropic,
+    Euclidean,
+    Lazy,
+    Plain,
+    Rules,
+    Step,
+    entropic,
+    euclidean,
+)
 from anymix.solvers.game import Game
 from anymix.solvers.optimizers import SGD, Adagrad, Adam, Momentum, Optimizer
 from anymix.solvers.players import Players
@@ -85,10 +95,10 @@ def _is_uniform(game: Game) -> bool:
 def rules_of(game: Game) -> Rules:
     """What is played, as codes and numbers."""
     problem, rule, p = game.problem, game.optimizer, game.problem.n_domains
-    losses = {CrossEntropy: records.LOG, Hinge: records.HINGE}
-    loss = losses.get(type(problem.loss), records.HUBER)
+    losses = {CrossEntropy: kernels.LOG, Hinge: kernels.HINGE}
+    loss = losses.get(type(problem.loss), kernels.HUBER)
     return Rules(
-        loss=loss if problem.n_scores == 1 else records.SOFTMAX,
+        loss=loss if problem.n_scores == 1 else kernels.SOFTMAX,
         huber=float(getattr(problem.loss, "delta", math.inf)),
         weighted=_is_weighted(game),
         batch=_n_rows(game) // (1 if _is_weighted(game) else p),
@@ -168,7 +178,7 @@ def _step(game: Game, players: Players, last: Array) -> Step:
         entries=entries,
         moves=np.zeros(2 * m),
         scores=np.zeros(K),
-        past=np.array([records.NOTHING if players.previous is None else records.VECTORS]),
+        past=np.array([kernels.NOTHING if players.previous is None else kernels.VECTORS]),
     )
 
 
