@@ -16,7 +16,7 @@ test test-all: export OMP_NUM_THREADS := 1
 test-all: export NEW_EXAMPLES := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint bench docs clean
+.PHONY: help setup demo test test-all lint bench paper docs clean
 
 help:
 	@echo "make demo      install what is needed, solve a first problem and show it"
@@ -25,6 +25,7 @@ help:
 	@echo "make setup     .venv with everything the tests need"
 	@echo "make lint      only the checks that read the code"
 	@echo "make bench     every benchmark but benchmarks/usefulness.py, which takes hours"
+	@echo "make paper     the paper's Tables 1 and 2, Proposition 1 and the figure of λ*, in reproduction/"
 	@echo "make docs      the documentation as web pages in site/"
 	@echo "make clean     remove what the commands above wrote, except .venv"
 
@@ -49,12 +50,16 @@ lint: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp
 	@set -e; for script in $(filter-out benchmarks/usefulness.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python "$$script"; done
 
+# Table 3 and Online News need PyTorch and hours: python paper/tables.py language
+paper: $(VENV)/demo.stamp
+	@set -e; for what in adult fashion proposition1 lambda-star; do $(BIN)/python paper/tables.py $$what; done
+
 docs: $(VENV)/docs.stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Open site/index.html"
 
 clean:
-	rm -rf site demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf site demo reproduction build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is younger than the two files that say what is installed, or the install runs again.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anymix.datasets.columns import (
+from anymix.datasets.dataset import (
     Table,
     by_column,
     by_columns,

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-
-from anymix.reproduction import ADULT, EXPERIMENTS, Experiment, Settings
-from anymix.reproduction.experiments import Output
+from linear_models import ADULT, EXPERIMENTS, Experiment, Output, Settings
 
 PAPER = Path(__file__).parents[2] / "paper"
 

@@ -1,22 +1,19 @@
-"""The figure of λ*: its curve by another solver, and its file."""
-
-import sys
-from pathlib import Path
+"""Proposition 1 in closed form; the curve of the figure of λ* by another solver."""
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from proposition1 import least_risks, proposition1
 from scipy.optimize import minimize
 from toy_table import toy_data
 
 from anymix.problem.linear import LinearDomains
-from anymix.reproduction import draw_least_risky, least_risk, proposition1
 
 
 def test_least_risk_is_greatest_at_the_agnostic_mixture() -> None:
     data = toy_data()
     problem = LinearDomains(data.X, data.y, data.domains)
-    shares, risks, models = least_risk.least_risks(problem, 0.01)
+    shares, risks, models = least_risks(problem, 0.01)
     agnostic = models["λ*"]
     assert risks.max() == pytest.approx(agnostic.objective, abs=1e-3)  # minimax, on a grid
     assert abs(shares[risks.argmax()] - agnostic.mixture[0]) <= 1 / 40
@@ -38,19 +35,10 @@ def risk_at(problem: LinearDomains, gamma: float, mixture: NDArray[np.float64]) 
     return float(minimize(risk, np.zeros(2)).fun)
 
 
-def test_picture_of_least_risks(tmp_path: Path) -> None:
-    problem = proposition1().problem
-    files = draw_least_risky({"a": (problem, 0.0), "b": (problem, 0.1)}, tmp_path / "x" / "p.png")
-    assert files == [tmp_path / "x" / "p.png"]
-    assert files[0].read_bytes().startswith(b"\x89PNG")
-
-
-def test_without_matplotlib_nothing_is_solved_for_the_picture(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # makes the import fail
-    monkeypatch.delattr(least_risk, "solve")
-    data = toy_data()
-    problem = LinearDomains(data.X, data.y, data.domains)
-    assert draw_least_risky({"toy": (problem, 0.0)}, tmp_path / "p.png") == []
-    assert not any(tmp_path.iterdir())
+def test_proposition_1_is_met_to_rounding() -> None:
+    entries, proof = proposition1()
+    for paper, ours in entries.values():
+        assert ours == pytest.approx(paper, abs=1e-10)
+    papers = [paper for paper, _ in entries.values()]
+    assert papers == pytest.approx([0.25, 0.8369882, 0.5, 0.6931472, 0.1438410], abs=1e-7)
+    assert 0 <= proof.gap <= 1e-10
