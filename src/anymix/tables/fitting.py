@@ -20,7 +20,6 @@ from anymix.problem.rows import Part, Rows
 from anymix.solvers.certificates import Certificate
 from anymix.tables.columns import Features
 from anymix.tables.learners import WITHOUT, Learned, Learner, LinearLearner
-from anymix.tables.memory import give_back
 from anymix.tables.models import TableModel
 from anymix.tables.preparing import Table, weighted_rows
 from anymix.tables.progress import Step
@@ -375,7 +374,6 @@ def _audits(table: Table, said: dict[str, list[Array]], mixtures: MixtureSet) ->
         del values  # nobody needs it twice
         found[name] = _audit(table.rows, whole, judged, mixtures)
         del whole
-        give_back()  # an audit takes much room for a moment
     return found
 
 
