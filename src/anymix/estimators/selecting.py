@@ -35,7 +35,7 @@ from anymix.solvers.frontier import Frontier
 
 Array = NDArray[np.float64]
 
-__all__ = ["AgnosticSelecting"]
+__all__ = ["AgnosticSelecting", "NothingGained"]
 
 SHARED = (
     "baseline",

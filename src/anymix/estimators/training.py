@@ -17,7 +17,7 @@ from anymix.estimators.baselines import Baseline
 from anymix.estimators.domain_features import Kind, widened
 from anymix.estimators.far_fitting import fit_far
 from anymix.estimators.fitting import Settings, fit_problem
-from anymix.estimators.keywords import by_name, in_search
+from anymix.estimators.keywords import by_name
 from anymix.estimators.ordinary import Anchor, anchor_of
 from anymix.estimators.overfitting import ADVICE, OverfitWarning, overfit_message
 from anymix.estimators.reading import refuse_class_weight
@@ -128,7 +128,7 @@ class AgnosticLinear(BaseEstimator):
         self.__dict__.pop("deviations_", None)  # of an earlier fit
         self.__dict__.update(found.attributes())
         message = overfit_message(problem, found.solution, self.gamma, self.norm)
-        if message and not in_search():  # a search judges by rows held out
+        if message:
             warnings.warn(f"{message}. {ADVICE}", OverfitWarning, stacklevel=3)
         return self
 
