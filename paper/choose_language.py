@@ -27,11 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-
-from anymix.datasets import Language, load_language
-from anymix.reproduction import SCALES, Scale
-from anymix.reproduction.language_experiment import LANGUAGE_ROWS
-from anymix.reproduction.language_runs import Plan, Training
+from language import ROWS, SCALES, Plan, Scale, Training
+from language_text import Language, load_language
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reproduction"
 CHOICES = {  # in the order in which they are chosen
@@ -57,13 +54,11 @@ def worst_validation_loss(
 ) -> float:
     """max over Λ of Σ_k λ_k L_k on validation text, after training with seed 0."""
     torch.set_num_threads(threads)
-    torch.manual_seed(0)
-    nowhere = Path("no checkpoints are written")
-    training = Training(Plan(scale, data, nowhere, threads, bf16, float("inf"), print), row, 0)
+    training = Training(Plan(scale, data, Path("no checkpoints are written"), bf16), row, 0)
     for _ in training.steps():
         pass
     training.look()
-    domains, mixtures = LANGUAGE_ROWS[row]
+    domains, mixtures = ROWS[row]
     losses = np.array(training.run.looks[-1]["valid"])[list(domains)]
     return float(mixtures.maximize(losses) @ losses)
 
@@ -76,7 +71,7 @@ def key(row: str, settings: Settings) -> tuple[str, float, float, float]:
 
 def least_regret(tried: Tried, candidates: list[Settings]) -> Settings:
     """Of these settings, the one of least regret for the row that is served worst."""
-    losses = {s: [tried[key(row, s)] for row in LANGUAGE_ROWS] for s in candidates}
+    losses = {s: [tried[key(row, s)] for row in ROWS] for s in candidates}
     least = [min(column) for column in zip(*losses.values(), strict=True)]
     regrets = {
         s: max(a - b for a, b in zip(found, least, strict=True)) for s, found in losses.items()
@@ -95,7 +90,7 @@ def choose(start: Settings, loss_of: Callable[[str, Settings], float], tried: Tr
     best = start
     for name, values in CHOICES.items():
         left = [best._replace(**{name: value}) for value in values]
-        for settings, row in product(list(left), LANGUAGE_ROWS):
+        for settings, row in product(list(left), ROWS):
             if settings not in left:
                 continue
             if key(row, settings) not in tried:

@@ -22,14 +22,13 @@ from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed
+from linear_models import EXPERIMENTS, Experiment, Output, Settings, train
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 import anymix as ax
 from anymix.datasets import Dataset
-from anymix.reproduction import EXPERIMENTS, Experiment, Settings, train
-from anymix.reproduction.experiments import Output
 
 Array = NDArray[np.float64]
 FOLDER = Path(__file__).parents[1] / "docs" / "reproduction"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from anymix.auditing.audits import Audit, audit
 
@@ -44,3 +45,21 @@ def words_of(page: Path) -> str:
 
 
 HOSTILE = "zz </script><img src=x onerror=\"document.title='x'\">&lt;b&gt; $1 ${2} 'q'"
+
+
+def check_equal(there: Any, here: Any, rel: float = 1e-10) -> None:
+    """The same words, and the same numbers but for rounding."""
+    assert type(there) is type(here)
+    if isinstance(here, dict):
+        assert list(there) == list(here)
+        for key in here:
+            exact = key in ("loss", "pooled_loss", "agnostic_loss", "accuracy", "rmse", "mae")
+            check_equal(there[key], here[key], 1e-12 if exact else rel)
+    elif isinstance(here, list):
+        assert len(there) == len(here)
+        for a, b in zip(there, here, strict=True):
+            check_equal(a, b, rel)
+    elif isinstance(here, float):
+        assert there == pytest.approx(here, rel=rel, abs=rel)
+    else:
+        assert there == here

@@ -9,14 +9,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from anymix.datasets.adult import ADULT
-from anymix.datasets.origins import Origin
+from anymix.datasets.fetching import Origin
 
 # In a process of its own: read the data set `argv[1]` with `argv[2]` as its public address.
 READ = """
 import sys
 from dataclasses import replace
 from anymix.datasets.catalogue import ORIGINS
-from anymix.datasets.sources import read_files
+from anymix.datasets.fetching import read_files
 origin = replace(ORIGINS[sys.argv[1]], address=sys.argv[2], packing="")
 read_files(origin, progress=sys.argv[3:] == ["progress"])
 """

@@ -110,7 +110,7 @@ def test_a_module_of_the_api_page_says_what_is_public(module: str) -> None:
 def test_the_api_page_has_every_public_name_once() -> None:
     assert len(API) == len(set(API))
     shown = {name for module in API for name in importlib.import_module(module).__all__}
-    assert shown >= set(anymix.__all__)
+    assert shown >= {n for n in anymix.__all__ if not inspect.ismodule(getattr(anymix, n))}
 
 
 def test_the_api_page_has_every_folder_that_is_not_internal() -> None:

@@ -100,6 +100,19 @@ def test_every_public_name_is_explained_in_numpydoc_form() -> None:
     assert not report, f"{len(report)} of {len(names)} public names:\n" + "\n".join(report)
 
 
+def test_every_public_method_and_property_is_explained() -> None:
+    lacking = [
+        f"{name}.{member}"
+        for name, thing in public_names().items()
+        if inspect.isclass(thing)
+        for member, value in vars(thing).items()
+        if not member.startswith("_") and not inspect.isclass(value)
+        if callable(value) or isinstance(value, (property, classmethod, staticmethod))
+        if not inspect.getdoc(getattr(thing, member))
+    ]
+    assert not lacking
+
+
 class Good:
     """A class.
 

@@ -1,38 +1,38 @@
-"""Names of modules and scripts."""
+"""What loads what. Layers and cycles are import-linter's, in pyproject.toml: `make lint`."""
 
-import ast
+import subprocess
 import sys
-from importlib.metadata import packages_distributions
-from pathlib import Path
 
-import anymix
-
-SOURCE = Path(anymix.__file__).parent
-FILES = sorted(SOURCE.rglob("*.py"))
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+EXTRAS = {"torch", "flwr", "ray", "jinja2", "matplotlib", "pandas", "polars", "psutil",
+          "pyarrow", "dp_accounting"}  # fmt: skip
+HEAVY = {"numba", "sklearn"}
 
 
-def test_no_module_has_the_name_of_nothing() -> None:
-    nothing = {"utils", "util", "base", "helper", "helpers", "manager", "registry", "common"}
-    found = [str(f.relative_to(SOURCE)) for f in FILES if f.stem in nothing]
-    assert not found, f"name what these files are about: {found}"
+def loaded_by(code: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after the code."""
+    command = [sys.executable, "-W", "error", "-c", f"{code}; import sys; print(*sys.modules)"]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
 
 
-def test_no_module_has_the_name_of_what_it_exports() -> None:
-    """`from anymix.audit import audit` would hide the module behind the function."""
-    same = [
-        str(file.relative_to(SOURCE))
-        for file in FILES
-        for node in ast.parse(file.read_text(encoding="utf-8")).body
-        if isinstance(node, Function | ast.ClassDef) and node.name == file.stem
-    ]
-    assert not same, f"a module and its function share a name: {same}"
+def test_import_is_light() -> None:
+    assert not loaded_by("import anymix") & (EXTRAS | HEAVY | {"numpy", "rich", "typer"})
 
 
-def test_no_script_hides_a_package() -> None:
-    """A script's folder comes first on the path, so a package of its name is not found."""
-    scripts = {f.stem for f in Path(__file__).parents[1].glob("benchmarks/*.py")}
-    optional = {"coverage"}  # Numba imports it if it is there
-    assert scripts
-    assert not scripts & {*packages_distributions(), *sys.stdlib_module_names, *optional}
+def test_an_audit_loads_no_solver() -> None:
+    code = "import anymix as ax, anymix.auditing; ax.audit([1, 0], [1, 1], ['a', 'b']).summary()"
+    loaded = loaded_by(code)
+    assert "anymix.auditing" in loaded
+    assert not loaded & (EXTRAS | HEAVY)
+    assert not [name for name in loaded if name.startswith("anymix.solvers")]
+
+
+def test_a_solver_loads_no_scikit_learn() -> None:
+    loaded = loaded_by("import anymix as ax; ax.solve; ax.stochastic_afl")
+    assert "anymix.solvers" in loaded
+    assert not loaded & (EXTRAS | {"sklearn"})
+
+
+def test_a_client_loads_no_solver() -> None:
+    loaded = loaded_by("from anymix.flower import client_app")
+    assert "anymix.flower.client" in loaded
+    assert not loaded & {"anymix.flower.strategy", "anymix.solvers.exact", "torch"}

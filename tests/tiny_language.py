@@ -10,13 +10,13 @@ of one is bad at the other. Conversations have less noise: they are easier to gu
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from language import Plan, Scale, table
+from language_text import Language
 from numpy.typing import NDArray
-
-from anymix.datasets import Language
-from anymix.reproduction import Scale
 
 WORDS = ("<unk>", "</s>", *"ABCDEFGHIJ")
 TINY = Scale(
@@ -48,14 +48,10 @@ def tiny_language() -> Language:
         {"document": walk(n, 1, 0.4, i), "conversation": walk(n, -1, 0.1, 10 + i)}
         for i, n in enumerate((2000, 300, 403))
     )
-    return Language(WORDS, train, valid, test, "tiny", "made here", "nobody", "none")
+    return Language(WORDS, train, valid, test, "made here", "none")
 
 
 if __name__ == "__main__":
-    from dataclasses import replace
-
-    from anymix.reproduction import reproduce_language
-
     folder, n_steps, victims = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     scale = replace(TINY, n_steps=n_steps)
 
@@ -65,4 +61,4 @@ if __name__ == "__main__":
         if any(line.startswith(row) for row in victims):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    reproduce_language(scale, folder=folder, threads=1, data=tiny_language(), minutes=0, say=say)
+    table(Plan(scale, tiny_language(), folder, seconds=0, say=say), runs=1)

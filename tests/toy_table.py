@@ -4,11 +4,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from linear_models import Experiment, Settings, run
 from numpy.typing import NDArray
+from results import Table
 
 from anymix.datasets import Dataset
 from anymix.mixtures import Point, Simplex
-from anymix.reproduction import Experiment, Settings, Table, reproduce
 from anymix.solvers.optimizers import Adagrad
 
 # Feature ±1 and label "up" for +1. Of the 20 test rows of "easy" all follow that rule, of the 10 of
@@ -29,7 +30,7 @@ def rows(easy: tuple[int, int], hard: tuple[int, int]) -> tuple[Any, Any, Any]:
     return np.vstack([X, X_hard]), np.concatenate([y, y_hard]), domains
 
 
-def toy_data(progress: bool = True) -> Dataset:
+def toy_data() -> Dataset:
     train, test = rows((40, 4), (30, 6)), rows((20, 0), (10, 4))
     return Dataset(*train, *test, ("x",), "toy", "made here", "none")
 
@@ -52,4 +53,4 @@ TOY = Experiment(
 
 @cache
 def toy_table() -> Table:
-    return reproduce(TOY, runs=3, jobs=1, progress=False)
+    return run(TOY, runs=3, jobs=1)

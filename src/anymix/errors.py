@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["InputError", "finite_number", "finite_vector"]
+__all__ = ["InputError", "finite_number", "finite_vector", "need_extra"]
 
 
 class InputError(ValueError):
@@ -109,3 +110,28 @@ def finite_vector(argument: str, values: ArrayLike, n: int) -> NDArray[np.float6
         bad = v[~np.isfinite(v)][0]
         raise InputError(argument, f"has the entry {bad}", "give finite numbers")
     return v
+
+
+def need_extra(extra: str, module: str) -> None:
+    """Load a module that an extra installs; where it is missing, the error names the extra.
+
+    Parameters
+    ----------
+    extra : str
+        The name of the extra.
+    module : str
+        The package that it installs.
+
+    Examples
+    --------
+    >>> need_extra("torch", "no_such_package")
+    Traceback (most recent call last):
+    ModuleNotFoundError: no_such_package is not installed; pip install 'anymix[torch]'
+    """
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:  # it is there, but something that it needs is not
+            raise
+        said = f"{module} is not installed; pip install 'anymix[{extra}]'"
+        raise ModuleNotFoundError(said, name=module) from None

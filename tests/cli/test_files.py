@@ -66,7 +66,6 @@ def test_redirected_output_is_written_into(people: Path, model: Path, tmp_path: 
         ("predict", "none.joblib", "none.csv", "--out", "{}"),
         ("audit", "none.csv", "-t", "y", "-p", "p", "-d", "d", "--report", "{}"),
         ("demo", "--out", "{}"),
-        ("reproduce", "proposition1", "--out", "{}"),
     ],
 )
 def test_what_cannot_be_written_is_said_before_any_work(

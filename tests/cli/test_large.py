@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from audited import check_equal
 from command_line import run
 from pyarrow import csv
-from tables.test_audit_on_disk import check_equal
 
 import anymix as ax
 

@@ -21,7 +21,7 @@ def test_version() -> None:
 def test_installed_command_shows_help_without_arguments() -> None:
     command = Path(sys.executable).with_name("anymix")
     shown = subprocess.run([command], capture_output=True, text=True, check=False)
-    for name in ("demo", "fit", "predict", "audit", "federate", "reproduce", "data"):
+    for name in ("demo", "fit", "predict", "audit", "federate", "data"):
         assert name in shown.stdout + shown.stderr
 
 
@@ -81,7 +81,6 @@ finally:
     [
         ("--help", "Show this message"),
         ("fit --help", "--min-rows"),
-        ("reproduce --help", "--fast"),
         ("fit none.csv -t y -d d", "none.csv is not a file; give the path of a CSV"),
         ("fit {table} -t y -d d --test none.csv", "none.csv is not a file; give the path of"),
         ("fit {table} -t y -d d --mixtures none.json", "--mixtures is 'none.json', which is not"),
@@ -90,7 +89,6 @@ finally:
         ("predict {table} none.csv", "none.csv is not a file; give the path of a CSV"),
         ("audit none.csv -t y -p p -d d", "none.csv is not a file; give the path of a CSV"),
         ("demo --out {table}/below", "nothing can be written to"),
-        ("reproduce all --out {table}/below", "nothing can be written to"),
     ],
 )
 def test_help_and_missing_files_load_no_large_library(

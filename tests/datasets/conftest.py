@@ -17,11 +17,9 @@ from data_server import Server
 
 from anymix.datasets.adult import ADULT
 from anymix.datasets.compas import COMPAS
-from anymix.datasets.cornell import DIALOGUES
 from anymix.datasets.fashion import FASHION
+from anymix.datasets.fetching import read_files
 from anymix.datasets.german import GERMAN
-from anymix.datasets.sources import read_files
-from anymix.datasets.treebank import TREEBANK
 
 
 @pytest.fixture
@@ -68,9 +66,8 @@ def registry_cache(tmp_path_factory: pytest.TempPathFactory, refusing: str) -> P
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANYMIX_DATA", str(folder))
         patch.setenv("ANYMIX_ALLOW_APT", "1")
-        for origin in (ADULT, COMPAS, GERMAN, TREEBANK):
+        for origin in (ADULT, COMPAS, GERMAN):
             read_files(replace(origin, address=refusing), progress=False)
-        read_files(DIALOGUES, progress=False)
         fashion = FASHION
         if shutil.which("apt-get"):
             fashion = replace(fashion, address=refusing)
@@ -87,11 +84,6 @@ def cache(registry_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def adult(registry_cache: Path) -> dict[str, bytes]:
     return {file: (registry_cache / "adult" / file).read_bytes() for file in ADULT.sums}
-
-
-@pytest.fixture(scope="session")
-def treebank(registry_cache: Path) -> dict[str, bytes]:
-    return {file: (registry_cache / "treebank" / file).read_bytes() for file in TREEBANK.sums}
 
 
 @pytest.fixture

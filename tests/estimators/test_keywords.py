@@ -1,4 +1,4 @@
-"""What follows y goes by name; weights of classes; warnings of a search; folds of small domains."""
+"""What follows y goes by name; weights of classes; folds of small domains."""
 
 import pickle
 import warnings
@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import anymix as ax
 from anymix.errors import InputError
-from anymix.estimators import NoDomainsWarning, OverfitWarning, PersonalizedCV
+from anymix.estimators import NoDomainsWarning, PersonalizedCV
 from anymix.estimators.folding import FewerFolds, folds
 from anymix.problem.losses import CrossEntropy
 from anymix.problem.rows import Rows
@@ -143,17 +143,6 @@ def test_class_weight_is_a_weight_of_the_rows(model: Any, weights: Any) -> None:
     np.testing.assert_allclose(one.coef_, two.coef_, rtol=0, atol=1e-9)
     with pytest.raises(InputError, match="class_weight is"):
         model(class_weight="much").fit(X, y, domains=domains)
-
-
-def test_a_search_warns_of_overfitting_once() -> None:
-    X, _, domains = rows(150, 12)
-    noise = np.random.default_rng(1).random(len(X)) > 0.5
-    y = np.where(domains == "a", X[:, 0] > 0, noise)
-    search = GridSearchCV(ax.AgnosticClassifier(), {"gamma": [0.02, 0.01]}, cv=3)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        search.fit(X, y, domains=domains)
-    assert [w.category for w in caught].count(OverfitWarning) == 1
 
 
 def test_a_small_domain_makes_fewer_folds() -> None:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, Context, Message, RecordDict
 from flwr.supercore.constant import DEFAULT_SIMULATION_CONFIG
-from tiny_language import tiny_language
 
 from anymix import datasets
 from anymix.flower import LocalGrid
@@ -93,34 +92,6 @@ def test_keyboard_can_be_trained(sampler: str) -> None:
     assert result["rounds"] == 10
     assert len(result["w"]) == len(result["w_average"]) == 12 * 13
     assert sum(result["mixture"]) == pytest.approx(1.0)
-
-
-def test_phones_hold_real_text_of_both_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[dict[str, Any]] = []
-
-    def load_language(**arguments: Any) -> datasets.Language:
-        asked.append(arguments)
-        return tiny_language()
-
-    monkeypatch.setattr(datasets, "load_language", load_language)
-    config = {"text": "real", "num-clients": 2, "num-rounds": 30}
-    short = federate(KEYBOARD, run_config=config | {"num-rounds": 1})
-    sys.modules["federated_keyboard.real_text"].texts.cache_clear()
-    result = federate(KEYBOARD, run_config=config)
-    assert asked[0] == {"n_words": 2000, "progress": False}
-    assert result["domains"] == ["conversation", "document"]
-    assert max(result["perplexities"]) < max(short["perplexities"]) < 14
-    typed = sys.modules["federated_keyboard.real_text"].typed_for_real
-    (X, _, domains), (other, _, other_domains) = typed(0, 2), typed(1, 2)
-    assert domains.count("conversation") > domains.count("document") > 0
-    texts = tiny_language().train
-    for row, domain in zip(X.tolist(), domains, strict=True):
-        assert ",".join(map(str, row[1:])) in ",".join(map(str, texts[domain].tolist()))
-    assert domains[-1] == other_domains[-1] == "document"
-    n = other_domains.count("conversation")
-    documents = X[domains.count("conversation") :].tolist()
-    assert not [row for row in documents if row in other[n:].tolist()]  # on one phone only
-    sys.modules["federated_keyboard.real_text"].texts.cache_clear()
 
 
 def printed(name: str, capsys: pytest.CaptureFixture[str]) -> dict[str, list[float]]:

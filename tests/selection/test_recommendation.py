@@ -24,7 +24,9 @@ NAMES = np.array(["x", "y", "z"])
 def made(data: OutOfFold, price: float = math.inf) -> tuple[Recommendation, dict[str, Array]]:
     decision = decide(data, ax.Simplex(3), price)
     predicted = cross_fitted(data, ax.Simplex(3), price)
-    found = recommendation_of(data, decision, predicted, decision.chosen, NAMES, {"fit": 1.5})
+    found = recommendation_of(
+        data, decision, predicted, decision.chosen, NAMES, {"fit": 1.5}, price
+    )
     return found, predicted
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import anymix as ax
 from anymix.mixtures import DirichletPrior, LogPrior, Simplex, TVBall
+from anymix.problem import Loss
 from anymix.problem.parts import Parts
 
 Array = NDArray[np.float64]
@@ -86,7 +87,7 @@ def columns_far_out(seed: int) -> tuple[ax.LinearDomains, float]:
     rng = np.random.default_rng(seed)
     x, unit = rng.normal(size=12), 10.0 ** rng.integers(9, 14)
     y: Any = x + rng.normal(size=12)
-    loss: ax.Loss = [ax.SquaredError(), ax.Huber(1.0), ax.CrossEntropy()][seed % 3]
+    loss: Loss = [ax.SquaredError(), ax.Huber(1.0), ax.CrossEntropy()][seed % 3]
     if seed % 3 == 2:
         y = np.digitize(y, [[0.0], [-0.5, 0.5]][seed % 2])
     domains = np.arange(12) % (1 + seed % 4)

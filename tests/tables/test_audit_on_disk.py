@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from audited import check_equal
 
 from anymix.auditing import compare
 from anymix.auditing.stretched import Run, Stretched
@@ -65,24 +66,6 @@ CASES: dict[str, dict[str, Any]] = {
     "losses": {"losses": "nll", "against": "nll2", "mixtures": "chi2:1.01"},
     "the data's mixture": {"target": "y", "prediction": ["label"], "mixtures": "data"},
 }
-
-
-def check_equal(there: Any, here: Any, rel: float = 1e-10) -> None:
-    """The same words, and the same numbers but for rounding."""
-    assert type(there) is type(here)
-    if isinstance(here, dict):
-        assert list(there) == list(here)
-        for key in here:
-            exact = key in ("loss", "pooled_loss", "agnostic_loss", "accuracy", "rmse", "mae")
-            check_equal(there[key], here[key], 1e-12 if exact else rel)
-    elif isinstance(here, list):
-        assert len(there) == len(here)
-        for a, b in zip(there, here, strict=True):
-            check_equal(a, b, rel)
-    elif isinstance(here, float):
-        assert there == pytest.approx(here, rel=rel, abs=rel)
-    else:
-        assert there == here
 
 
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)

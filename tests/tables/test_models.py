@@ -33,14 +33,6 @@ def test_a_saved_model_predicts_the_same(tmp_path: Path) -> None:
         predict_table(again, frame.drop(columns="age"))
 
 
-def test_a_model_of_version_0_1_is_to_be_fitted_again(tmp_path: Path) -> None:
-    file = tmp_path / "old.joblib"
-    code = b"\x80\x04canymix.tabular\nTableModel\n)\x81."  # TableModel.__new__(), as it was
-    file.write_bytes(code)
-    with pytest.raises(InputError, match=r"old.joblib was saved by anymix 0\.1, .*; fit it again"):
-        load_model(file)
-
-
 def test_a_model_of_a_later_format_names_its_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,5 +20,5 @@ def test_importing_the_folder_loads_none_of_what_it_needs() -> None:
 def test_every_name_is_there_and_no_other() -> None:
     assert set(tables.__all__) <= set(dir(tables))
     assert [getattr(tables, name).__name__ for name in tables.__all__] == tables.__all__
-    with pytest.raises(AttributeError, match=r"'anymix.tables' has no attribute 'fit_tabel'"):
-        _ = tables.fit_tabel
+    with pytest.raises(AttributeError, match="fit_tabel"):
+        _ = tables.fit_tabel  # type: ignore[attr-defined]

@@ -3,8 +3,7 @@
 from typing import Any
 
 import numpy as np
-from flwr.app import Context, Message
-from flwr.clientapp import ClientApp
+from flwr.app import Context
 
 from anymix.flower import client_app
 
@@ -24,33 +23,4 @@ def load(context: Context) -> tuple[Any, Any, Any]:
     return X.astype(float), after, domains
 
 
-def load_real(context: Context) -> tuple[Any, Any, Any]:
-    """Rows of real text, of films and of newspapers."""
-    from .real_text import typed_for_real
-
-    n_phones = int(context.run_config["num-clients"])
-    return typed_for_real(int(context.node_config["partition-id"]), n_phones)
-
-
-def next_words() -> Any:
-    from .real_text import NextWords
-
-    return NextWords()
-
-
-app = ClientApp()
-generated = client_app(load, classes=WORDS)
-real = client_app(load_real, next_words, lambda losses, y: losses)
-
-
-def chosen(message: Message, context: Context) -> Message:
-    """Answer as the linear model of generated text or as the LSTM of real text."""
-    answers = real if context.run_config.get("text") == "real" else generated
-    return answers(message, context)
-
-
-app.query()(chosen)
-for question in ("first", "moments", "solve"):
-    app.query(question)(chosen)
-app.train()(chosen)
-app.evaluate()(chosen)
+app = client_app(load, classes=WORDS)

@@ -3,8 +3,7 @@
 import logging
 from typing import Any
 
-import numpy as np
-from flwr.app import ArrayRecord, Context
+from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from anymix.flower import AgnosticStrategy, Patience, federated_solve
@@ -20,9 +19,8 @@ def main(grid: Grid, context: Context) -> None:
     """Run as the run config says."""
     show_log()
     config: Any = context.run_config
-    method = "language" if config["text"] == "real" else config["method"]
-    methods = {"solve": solve, "train": train, "language": train_language}
-    save_result(context, methods[method](grid, config))
+    methods = {"solve": solve, "train": train}
+    save_result(context, methods[config["method"]](grid, config))
 
 
 def solve(grid: Grid, config: Any) -> dict[str, Any]:
@@ -40,17 +38,7 @@ def solve(grid: Grid, config: Any) -> dict[str, Any]:
     }
 
 
-def train_language(grid: Grid, config: Any) -> dict[str, Any]:
-    """The LSTM on real text; the text is not sent."""
-    from .real_text import NextWords
-
-    first = ArrayRecord(NextWords().state_dict())
-    result = train(grid, config, first)
-    result["perplexities"] = np.exp(result["domain_losses"]).tolist()
-    return result
-
-
-def train(grid: Grid, config: Any, first: ArrayRecord | None = None) -> dict[str, Any]:
+def train(grid: Grid, config: Any) -> dict[str, Any]:
     size = config["batch-size"]
     samplers: dict[str, ModelSampler] = {
         "full": FullBatch(),
@@ -65,7 +53,6 @@ def train(grid: Grid, config: Any, first: ArrayRecord | None = None) -> dict[str
     )
     result = strategy.start(
         grid,
-        first,
         num_rounds=config["num-rounds"],
         evaluate_fn=lambda number, arrays: log.info("round %d", number),
     )

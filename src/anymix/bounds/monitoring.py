@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from anymix.auditing.domains import count, rows_by_domain
 from anymix.auditing.guarantees import Guarantee, probability
-from anymix.auditing.roots import crossing
 from anymix.errors import InputError, finite_number
 from anymix.files import write_whole
 from anymix.mixtures.choosing import Mixtures, target_mixtures
@@ -284,11 +283,13 @@ def _lowest_ratio(values: Array, counts: Array, tail: float) -> float:
         top = float(growth.max())
         return top + math.log(float(w @ np.exp(growth - top)) * tail)
 
+    from scipy.optimize import brentq  # takes 0.2 s to load
+
     # here the largest y alone makes the least bet rich enough, even if all others are 0
     rich = math.log(w[-1] * b[-1] * float(values.max())) - 1
     start = math.log(tail) + rich + (n - 1) * (math.log1p(-b[-1]) if n > 1 else 0.0)
     with np.errstate(divide="ignore"):  # the bet b = 1 loses all where y = 0
-        return math.exp(crossing(log_wealth, start, 0.0))
+        return math.exp(brentq(log_wealth, start, 0.0, xtol=1e-12, maxiter=1000))
 
 
 def _limits(limits: Any, loss_bound: float) -> dict[Any, float]:

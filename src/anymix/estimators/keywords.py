@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from functools import wraps
@@ -11,19 +10,15 @@ from typing import Any, TypeVar, cast
 
 from anymix.errors import InputError
 
-__all__ = ["ArgumentError", "NoDomainsWarning", "by_name", "in_search", "no_domains"]
+__all__ = ["ArgumentError", "NoDomainsWarning", "by_name", "no_domains"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 ELSEWHERE = ("domain", "group", "groups", "sensitive_features")  # what other libraries call them
 ORDINARY = (
     "fit was given no domains, so it has trained an ordinary model, for all rows alike: write "
-    "fit(X, y, domains=...), or domains=None if that is meant"
-)
-SEARCHED = (
-    "a cross-validation gave fit no domains, so it has trained ordinary models, for all rows "
-    'alike: write params={"domains": d} in cross_validate and cross_val_score, or '
-    "fit(X, y, domains=d) of a search"
+    "fit(X, y, domains=...), or domains=None if that is meant; in cross_validate and "
+    'cross_val_score params={"domains": d}'
 )
 
 
@@ -82,8 +77,7 @@ def by_name(method: Method) -> Method:
         found = method(self, X, y, **named)
         knows = "domains" in named or hasattr(X, "brings_curvature")  # a problem has its own
         if not knows:
-            said = SEARCHED if in_search() else ORDINARY
-            warnings.warn(said, NoDomainsWarning, stacklevel=2)
+            warnings.warn(ORDINARY, NoDomainsWarning, stacklevel=2)
         return found
 
     return cast(Method, checked)
@@ -92,13 +86,3 @@ def by_name(method: Method) -> Method:
 def no_domains(estimator: Any) -> dict[str, None]:
     """What tells `fit` of any estimator that it is to do without domains, if it takes them."""
     return {"domains": None} if "domains" in signature(estimator.fit).parameters else {}
-
-
-def in_search() -> bool:
-    """Whether one of many fits of a search or a cross-validation of scikit-learn is under way."""
-    frame = sys._getframe()
-    while frame.f_back is not None:
-        frame = frame.f_back
-        if frame.f_globals.get("__name__") == "sklearn.model_selection._validation":
-            return True
-    return False

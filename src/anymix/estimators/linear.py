@@ -20,7 +20,7 @@ from anymix.errors import InputError
 from anymix.estimators.baselines import Baseline
 from anymix.estimators.domain_features import Kind, widened
 from anymix.estimators.fitting import LinearFit, fit_problem, rare_parts
-from anymix.estimators.keywords import by_name, in_search
+from anymix.estimators.keywords import by_name
 from anymix.estimators.ordinary import Anchor, anchor_of, given_anchor
 from anymix.estimators.overfitting import ADVICE, OverfitWarning, overfit_message
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
@@ -151,7 +151,7 @@ class AgnosticLinear(BaseEstimator):
         self.__dict__.pop("deviations_", None)  # of an earlier fit
         self.__dict__.update(found.attributes())
         message = overfit_message(problem, found.solution, objective)
-        if message and not in_search():  # a search judges by rows held out
+        if message:
             warnings.warn(f"{message}. {ADVICE}", OverfitWarning, stacklevel=3)
         return self
 

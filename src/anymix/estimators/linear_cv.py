@@ -42,7 +42,7 @@ from anymix.solvers.frontier import Frontier
 
 Array = NDArray[np.float64]
 
-__all__ = ["AgnosticClassifierCV", "AgnosticRegressorCV"]
+__all__ = ["AgnosticClassifierCV", "AgnosticRegressorCV", "NothingGained"]
 
 SHARED = (
     "baseline",

@@ -22,7 +22,6 @@ from anymix.selection.recommendation import Recommendation
 from anymix.solvers.certificates import Certificate
 from anymix.tables.columns import Features
 from anymix.tables.learners import WITH, WITHOUT, Learned, Learner, LinearLearner
-from anymix.tables.memory import give_back
 from anymix.tables.models import TableModel
 from anymix.tables.preparing import Table, weighted_rows
 from anymix.tables.splits import check_splits
@@ -438,7 +437,6 @@ def _audits(table: Table, said: dict[str, list[Array]], mixtures: MixtureSet) ->
         del values  # nobody needs it twice
         found[name] = _audit(table.rows, whole, judged, mixtures)
         del whole
-        give_back()  # an audit takes much room for a moment
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 from collections.abc import Collection
@@ -11,7 +10,7 @@ from pathlib import Path
 from anymix.errors import InputError
 from anymix.tables.files import Source
 
-__all__ = ["available", "bytes_of", "fits", "give_back"]
+__all__ = ["available", "bytes_of", "fits"]
 
 COPIES = 5  # of every number: the frame, X, and what the solver and the sorting make of them
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -42,14 +41,6 @@ def available() -> int:
         if top is not None and now is not None:
             limits.append(max(0, top - now))
     return min(limits)
-
-
-def give_back() -> None:
-    """Hand memory that nobody uses back to the system; C libraries like to keep it."""
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError, TypeError):  # only that of GNU knows how
-        return
 
 
 def _of_machine() -> int:

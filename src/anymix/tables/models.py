@@ -218,11 +218,6 @@ def load_model(path: str | Path) -> TableModel:
         raise InputError(str(path), "is not there", "give a model that was saved") from None
     except InputError as error:  # of another format
         raise InputError(str(path), error.found, error.fix) from None
-    except (ModuleNotFoundError, AttributeError) as error:
-        if "anymix" not in str(error):
-            raise _no_model(path) from None
-        found = "was saved by anymix 0.1, whose models this version cannot read"
-        raise InputError(str(path), found, "fit it again") from None
     except Exception:  # whatever a file of another kind makes of the reader
         raise _no_model(path) from None
     if not isinstance(model, TableModel):

@@ -23,7 +23,6 @@ from anymix.partitions.prefetch import in_order
 from anymix.partitions.streamed import Log
 from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.tables.columns import Features, FrameCells
-from anymix.tables.memory import give_back
 from anymix.tables.preparing import Table, followed_by
 from anymix.tables.spooling import Spool
 
@@ -87,7 +86,6 @@ class OnDiskTable(Table):
         old = self._piece.places
         self._piece = Piece(self.frame, np.where(old >= 0, place[old], np.int32(-1)))
         self._pieces = [self._piece]
-        give_back()
 
     def follow_with(self, test: Spool) -> None:
         """Judge on the rows of another table on disk, which come after this one's."""
@@ -292,7 +290,6 @@ class OnDiskRows:
             if not len(result):
                 result = np.empty((len(asked), *values.shape[1:]))
             result[numbers] = values
-        give_back()
         return result
 
     def to_fit(self, part: Part = ALL, where: str = "the data") -> Any:
@@ -300,7 +297,6 @@ class OnDiskRows:
         self.labels.check_classes(part, where)
         self.labels.check_domains(part, where)
         asked, labels = InPart(part, len(self)), self.labels
-        give_back()
 
         def checked(stretch: Stretch) -> Chunk | None:
             found = self._rows(stretch, asked)

@@ -1,0 +1,45 @@
+__all__: list[str]
+__version__: str
+
+from . import bounds as bounds
+from . import datasets as datasets
+from .auditing import audit as audit
+from .auditing import compare as compare
+from .estimators import AgnosticClassifier as AgnosticClassifier
+from .estimators import AgnosticClassifierCV as AgnosticClassifierCV
+from .estimators import AgnosticEnsemble as AgnosticEnsemble
+from .estimators import AgnosticRegressor as AgnosticRegressor
+from .estimators import AgnosticRegressorCV as AgnosticRegressorCV
+from .estimators import AnyMixClassifier as AnyMixClassifier
+from .estimators import AnyMixRegressor as AnyMixRegressor
+from .estimators import BregmanClusters as BregmanClusters
+from .estimators import Personalized as Personalized
+from .estimators import agnostic_scorer as agnostic_scorer
+from .mixtures import Adversary as Adversary
+from .mixtures import Box as Box
+from .mixtures import Chi2Ball as Chi2Ball
+from .mixtures import Chi2Penalty as Chi2Penalty
+from .mixtures import DirichletPrior as DirichletPrior
+from .mixtures import Hull as Hull
+from .mixtures import MixtureSet as MixtureSet
+from .mixtures import Point as Point
+from .mixtures import Simplex as Simplex
+from .mixtures import TVBall as TVBall
+from .mixtures import Vertices as Vertices
+from .mixtures import cvar as cvar
+from .objective import Objective as Objective
+from .problem import CrossEntropy as CrossEntropy
+from .problem import Hinge as Hinge
+from .problem import Huber as Huber
+from .problem import LinearDomains as LinearDomains
+from .problem import SquaredError as SquaredError
+from .solvers import Certificate as Certificate
+from .solvers import Frontier as Frontier
+from .solvers import Solution as Solution
+from .solvers import certify as certify
+from .solvers import optimistic_afl as optimistic_afl
+from .solvers import optimizers as optimizers
+from .solvers import pareto_front as pareto_front
+from .solvers import samplers as samplers
+from .solvers import solve as solve
+from .solvers import stochastic_afl as stochastic_afl

@@ -1,0 +1,3 @@
+__all__: list[str]
+
+from .recommendation import Recommendation as Recommendation
