@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from itertools import chain
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 NEARLY = (1 - 1e-13, 1 - 1e-11, 1 - 1e-9)  # by which slopes are shrunk to give them room
 
-__all__ = ["Objective", "Parts", "Phi", "objective_of", "refuse_parts"]
+__all__ = ["Objective", "Parts", "Phi", "objective_of", "parts_in", "refuse_parts"]
 
 
 class Parts(TypedDict, total=False):
@@ -114,7 +114,12 @@ class Objective:
             fix = "give a mixture set such as Simplex(3), a function of the sizes, words, or None"
             raise InputError("mixtures", f"is {Λ!r}", fix)
         for name in ("gamma", "mu"):
-            finite_number(name, getattr(self, name), "give a finite number ≥ 0", lambda x: x >= 0)
+            self._set_number(name, "give a finite number ≥ 0", lambda x: x >= 0)
+        fix = "give a number from 0 (ordinary) to 1 (agnostic)"
+        self._set_number("robustness", fix, lambda t: 0 <= t <= 1)
+        if self.w_radius is not None:
+            fix = "give a positive number, or None for all models"
+            self._set_number("w_radius", fix, lambda r: r > 0)
         if self.norm not in KINDS:
             found = f"is {self.norm!r}"
             raise InputError("norm", found, "give 'squared' (½‖w‖²) or 'plain' (‖w‖)")
@@ -124,12 +129,10 @@ class Objective:
                 vector = finite_vector(name, given, length).copy()
                 vector.setflags(write=False)
                 object.__setattr__(self, name, vector)
-        fix = "give a number from 0 (ordinary) to 1 (agnostic)"
-        finite_number("robustness", self.robustness, fix, lambda t: 0 <= t <= 1)
-        if self.w_radius is not None:
-            fix = "give a positive number, or None for all models"
-            finite_number("w_radius", self.w_radius, fix, lambda r: r > 0)
         self._check_prior()
+
+    def _set_number(self, name: str, fix: str, allowed: Callable[[float], bool]) -> None:
+        object.__setattr__(self, name, finite_number(name, getattr(self, name), fix, allowed))
 
     def _check_prior(self) -> None:
         prior: Any = self.prior
@@ -160,7 +163,7 @@ class Objective:
 
     def shrunk(self, sizes: Array, names: Any = None) -> MixtureSet:
         """Λ_t over domains of these sizes."""
-        return self.target(sizes, names).shrunk(float(self.robustness), sizes / sizes.sum())
+        return self.target(sizes, names).shrunk(self.robustness, sizes / sizes.sum())
 
     def on(self, problem: Oracle) -> Phi:
         """Φ of this problem, all sizes checked.
@@ -180,7 +183,7 @@ class Objective:
         p, sizes = problem.n_domains, problem.sizes
         return Phi(
             mixtures=self.shrunk(sizes, getattr(problem, "domain_names", None)),
-            shrinkage=regularizer_of(self.norm, float(self.gamma), problem.penalized, self.anchor),
+            shrinkage=regularizer_of(self.norm, self.gamma, problem.penalized, self.anchor),
             penalty=self.penalty(sizes),
             offsets=np.zeros(p) if self.offsets is None else self._offsets(p),
             w_radius=self.w_radius,
@@ -210,6 +213,12 @@ def objective_of(mixtures: Objective | Mixtures, parts: Parts, gamma: float = 1e
     for name in parts:
         raise InputError(name, "is given beside an Objective", "make it a part of the Objective")
     return mixtures
+
+
+def parts_in(options: dict[str, Any]) -> Parts:
+    """The parts of an Objective among options, taken out of them."""
+    found: Any = {name: options.pop(name) for name in Parts.__annotations__ if name in options}
+    return cast(Parts, found)
 
 
 def refuse_parts(objective: Objective, fix: str, **usual: Any) -> None:

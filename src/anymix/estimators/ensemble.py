@@ -221,11 +221,6 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         sizes = cross.rows.sizes()
         reference = sizes / sizes.sum()
         target = target_mixtures(self.mixtures, None, sizes, self.domain_names_)
-        if target.n_domains != len(sizes):
-            found = f"is for {target.n_domains} domains, and here are {len(sizes)}"
-            raise InputError(
-                "mixtures", found, "give a set for these, or a function of their sizes"
-            )
         path = mixture_path(
             cross, target, reference, sorted(self.robustness), self.n_steps, self._report
         )

@@ -182,7 +182,7 @@ def pareto_front(
     b = np.zeros(problem.n_domains) if objective.offsets is None else np.asarray(objective.offsets)
     return Frontier(
         np.array(path),
-        np.full(len(path), float(objective.gamma)),
+        np.full(len(path), objective.gamma),
         np.asarray(range(problem.n_domains) if names is None else names),
         tuple(found),
         frontier_losses(losses, objective.target(problem.sizes, names), b, problem.reference),

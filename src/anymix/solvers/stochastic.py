@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.errors import InputError
 from anymix.mixtures import DirichletPrior
 from anymix.mixtures.choosing import Mixtures
-from anymix.objective import Objective, Parts, objective_of
+from anymix.objective import Objective, Parts, objective_of, parts_in
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
 from anymix.solvers.game import Game
@@ -41,8 +41,6 @@ from anymix.solvers.samplers import (
 from anymix.solvers.steps import Schedule
 
 Array = NDArray[np.float64]
-
-PARTS = Parts.__annotations__.keys()
 
 __all__ = [
     "Iterate",
@@ -387,8 +385,8 @@ def mirror_prox_afl(
 
 def _game(problem: LinearDomains, mixtures: Objective | Mixtures, options: dict[str, Any]) -> Game:
     """The arguments of `stochastic_afl`: parts of the objective, and those of the run."""
-    parts: Any = {name: options.pop(name) for name in PARTS & options.keys()}
-    return Game.of(problem, objective_of(mixtures, parts, gamma=0.0), **options)
+    objective = objective_of(mixtures, parts_in(options), gamma=0.0)
+    return Game.of(problem, objective, **options)
 
 
 def _run(game: Game, state: Mapping[str, Any] | None, compiled: bool | None) -> Iterator[Iterate]:
