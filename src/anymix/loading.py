@@ -59,7 +59,7 @@ def names_on_demand(
 
     Examples
     --------
-    >>> get, names = names_on_demand("anymix.mixtures", {"Simplex": "anymix.mixtures.simplices"})
+    >>> get, names = names_on_demand("anymix.mixtures", {"Simplex": "anymix.mixtures.boxes"})
     >>> get("Simplex")(2).n_domains, "Simplex" in names()
     (2, True)
     >>> get("Sphere")

@@ -26,7 +26,7 @@ from anymix.auditing.guarantees import Guarantee, probability
 from anymix.auditing.roots import crossing
 from anymix.errors import InputError, finite_number
 from anymix.files import write_whole
-from anymix.mixtures.choosing import Mixtures, target_over
+from anymix.mixtures.parsing import Mixtures, target_over
 from anymix.problem.arrays import numbers
 
 Array = NDArray[np.float64]

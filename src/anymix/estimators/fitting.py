@@ -21,7 +21,7 @@ from anymix.estimators.baselines import Baseline, baseline_losses
 from anymix.estimators.domain_features import Deviations, Kind
 from anymix.estimators.model import LinearModel
 from anymix.mixtures import MixtureSet, Penalty
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.problem.linear import LinearDomains
 from anymix.problem.objective import checked_set
 from anymix.solvers.exact import Solution, solve

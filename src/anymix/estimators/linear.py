@@ -22,7 +22,7 @@ from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import class_weights, read_classes, read_numbers, regression_loss
 from anymix.estimators.training import AgnosticLinear
 from anymix.mixtures import Penalty
-from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.parsing import Mixtures
 from anymix.problem.losses import CrossEntropy, Loss
 from anymix.problem.rows import Rows
 from anymix.solvers.staged import Schedule
@@ -39,7 +39,7 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
     ----------
     mixtures : MixtureSet, function, str or None
         Λ: a set, a function of the domains' sizes that gives one, words such as "chi2:2.0" as
-        `anymix.mixtures.choosing.mixture_set` reads them, or None for any mixture (the simplex).
+        `anymix.mixtures.parsing.mixture_set` reads them, or None for any mixture (the simplex).
     gamma : float
         Weight of R(w); the intercept is free. With C of LogisticRegression and m rows of one
         domain, gamma = 1/(C m).
@@ -207,7 +207,7 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
     ----------
     mixtures : MixtureSet, function, str or None
         Λ: a set, a function of the domains' sizes that gives one, words such as "chi2:2.0" as
-        `anymix.mixtures.choosing.mixture_set` reads them, or None for any mixture (the simplex).
+        `anymix.mixtures.parsing.mixture_set` reads them, or None for any mixture (the simplex).
     gamma : float
         γ, the weight of R(w); the intercept is free. With alpha of Ridge and m rows of one domain,
         gamma = alpha/m.

@@ -24,7 +24,7 @@ from sklearn.utils.validation import validate_data
 from anymix.errors import InputError
 from anymix.estimators.fitting import Settings, between
 from anymix.mixtures import Adversary
-from anymix.mixtures.choosing import target_mixtures
+from anymix.mixtures.parsing import target_mixtures
 from anymix.problem.arrays import code_type, weights
 from anymix.problem.entries import encode
 from anymix.problem.membership import domains_of

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_vector
-from anymix.mixtures.choosing import data_mixture
+from anymix.mixtures.parsing import data_mixture
 from anymix.problem.dealing import Split, deal, sorted_rows
 from anymix.problem.linear import LinearDomains
 from anymix.problem.objective import Oracle

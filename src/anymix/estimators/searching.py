@@ -31,7 +31,7 @@ from anymix.estimators.ordinary import (
     rough_ordinary,
 )
 from anymix.mixtures import MixtureSet, Penalty
-from anymix.mixtures.choosing import Mixtures, is_mixture_of, target_mixtures
+from anymix.mixtures.parsing import Mixtures, is_mixture_of, target_mixtures
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import Loss, SquaredError

@@ -25,7 +25,7 @@ from anymix.estimators.ordinary import Anchor
 from anymix.estimators.reading import refuse_class_weight
 from anymix.estimators.searching import ROBUST_GAMMAS, ROBUSTNESS, Candidate, Plan, candidates_of
 from anymix.mixtures import Penalty
-from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.parsing import Mixtures
 from anymix.problem.dealing import ROWS_TO_CHOOSE, rows_to_choose
 from anymix.problem.far_rows import far_problem
 from anymix.problem.losses import Loss

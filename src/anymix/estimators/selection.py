@@ -15,7 +15,7 @@ from anymix.estimators.reading import class_weights, read_classes, read_numbers,
 from anymix.estimators.searching import ROBUSTNESS
 from anymix.estimators.selecting import AgnosticSelecting
 from anymix.mixtures import Penalty
-from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.parsing import Mixtures
 from anymix.problem.losses import CrossEntropy, Loss
 from anymix.problem.rows import Rows
 

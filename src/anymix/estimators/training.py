@@ -25,7 +25,7 @@ from anymix.estimators.ordinary import Anchor, anchor_of
 from anymix.estimators.overfitting import ADVICE, OverfitWarning, overfit_message
 from anymix.estimators.reading import refuse_class_weight
 from anymix.mixtures import MixtureSet, Penalty
-from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.parsing import Mixtures
 from anymix.problem.dealing import hold_out, sorted_rows
 from anymix.problem.far_rows import far_problem
 from anymix.problem.linear import LinearDomains

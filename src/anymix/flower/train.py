@@ -26,7 +26,7 @@ from anymix.flower.results import AgnosticResult
 from anymix.flower.roster import Roster
 from anymix.flower.strategy import AgnosticStrategy
 from anymix.mixtures import MixtureSet, Simplex
-from anymix.mixtures.choosing import data_mixture
+from anymix.mixtures.parsing import data_mixture
 
 Array = NDArray[np.float64]
 

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_number
 from anymix.mixtures.checks import matrix, one_mixture, positive, proportions, vector
-from anymix.mixtures.corners import ENUMERABLE, box_corners, largest_square
-from anymix.mixtures.kl_projections import kl_box
-from anymix.mixtures.scaling import modest_projection, scaled
+from anymix.mixtures.geometry import ENUMERABLE, box_corners, largest_square
+from anymix.mixtures.projections import kl_box, modest_projection
+from anymix.mixtures.qp.quadratic import scaled
 
 Array = NDArray[np.float64]
 

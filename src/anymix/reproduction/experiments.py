@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from anymix.datasets import Dataset, load_adult, load_fashion
 from anymix.mixtures import MixtureSet, Point, Simplex
-from anymix.mixtures.choosing import data_mixture
+from anymix.mixtures.parsing import data_mixture
 from anymix.solvers.optimizers import Adagrad, Adam, Optimizer
 
 Array = NDArray[np.float64]

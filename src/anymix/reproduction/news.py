@@ -22,7 +22,7 @@ from rich.table import Table as Grid
 from anymix.datasets import Dataset, load_news
 from anymix.errors import InputError
 from anymix.mixtures import MixtureSet, Simplex
-from anymix.mixtures.choosing import data_mixture
+from anymix.mixtures.parsing import data_mixture
 from anymix.reproduction.saving import save_numbers
 
 Array = NDArray[np.float64]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
 from anymix.mixtures import MixtureSet, Penalty, Point
-from anymix.mixtures.responses import newton_response
+from anymix.mixtures.best_response import newton_response
 from anymix.problem.objective import Objective, Oracle, checked_set
 from anymix.solvers.certificates import bracket, certify
 from anymix.solvers.exact import Record, Solution, solve

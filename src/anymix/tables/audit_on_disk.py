@@ -23,7 +23,7 @@ from anymix.auditing.predictions import Predictions, read_predictions
 from anymix.auditing.scores import calibration
 from anymix.auditing.stretched import Run
 from anymix.errors import InputError
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.tables.audited import Given, in_arguments
 from anymix.tables.frames import pandas
 from anymix.tables.sorted_rows import SortedRows, StretchedDomains

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures.balls import Chi2Ball, TVBall
-from anymix.mixtures.boxes import Box, cvar
-from anymix.mixtures.hulls import Hull
+from anymix.mixtures.boxes import Box, Simplex, cvar
+from anymix.mixtures.chi2_ball import Chi2Ball
+from anymix.mixtures.hull import Hull
 from anymix.mixtures.sets import MixtureSet, Point
-from anymix.mixtures.simplices import Simplex
+from anymix.mixtures.tv_ball import TVBall
 
 Array = NDArray[np.float64]
 Mixtures = MixtureSet | Callable[[Array], MixtureSet] | str | None

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.mixtures.checks import many_mixtures
-from anymix.mixtures.covers import log_grid
-from anymix.mixtures.programs import minimize_on_box, minimize_quadratic
-from anymix.mixtures.scaling import modest_losses, modest_projection
+from anymix.mixtures.geometry import log_grid
+from anymix.mixtures.projections import modest_losses, modest_projection
+from anymix.mixtures.qp import minimize_on_box, minimize_quadratic
 from anymix.mixtures.sets import MixtureSet
 
 Array = NDArray[np.float64]

@@ -1,4 +1,8 @@
-"""Convex quadratic programs over a box cut by a few equations, solved exactly by active sets."""
+"""Exact quadratic programs. No library serves: solve needs singular F Fᵀ, warm starts, all digits.
+
+min ½ θᵀ(F Fᵀ + diag D)θ − cᵀθ over a box cut by few equations. DAQP, quadprog and Clarabel solve
+such programs too, but want a regular matrix, start anew each time, or stop at about eight digits.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures.active_sets import active_set
-from anymix.mixtures.duals import proximal
-from anymix.mixtures.quadratics import Problem
-from anymix.mixtures.scaling import FARTHEST, scaled
+from anymix.mixtures.projections import FARTHEST
+from anymix.mixtures.qp.active_set import active_set
+from anymix.mixtures.qp.dual_newton import proximal
+from anymix.mixtures.qp.quadratic import Problem, scaled
 
 Array = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anymix as ax
-from anymix.mixtures.choosing import mixture_set
+from anymix.mixtures.parsing import mixture_set
 
 NAMES, SIZES = ["north", "south", "west"], np.array([10, 30, 60])
 
