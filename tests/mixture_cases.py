@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from anymix.mixtures import (
     Box,
@@ -21,6 +21,25 @@ from anymix.mixtures import (
 )
 
 Array = NDArray[np.float64]
+
+
+class Own(MixtureSet):
+    """Another set as somebody else might write it: only its two methods, and all the defaults."""
+
+    base: MixtureSet
+
+    def __init__(self, base: MixtureSet) -> None:
+        super().__init__(base.n_domains, base=base)
+
+    def maximize(self, losses: ArrayLike) -> Array:
+        return self.base.maximize(losses)
+
+    def project(self, v: ArrayLike, weights: ArrayLike | None = None) -> Array:
+        if weights is not None:
+            return super().project(v, weights)
+        return self.base.project(v)
+
+
 Case = tuple[MixtureSet, Array, Array, Array]  # a set, two vectors and weights
 
 # Strategies. Small integers make ties, zeros, repeated points and centres on the boundary common.
@@ -61,7 +80,7 @@ def a_chi2_ball(draw: st.DrawFn, p: int, base: MixtureSet | None) -> Chi2Ball:
 @st.composite
 def a_mixture_set(draw: st.DrawFn, p: int, depth: int = 1) -> MixtureSet:
     kinds = ["simplex", "vertices", "point", "hull", "box", "cvar", "tv"]
-    kind = draw(st.sampled_from(kinds + (["chi2"] * 4 + ["shrunk"] * 2) * (depth >= 0)))
+    kind = draw(st.sampled_from(kinds + (["chi2"] * 4 + ["shrunk", "own"] * 2) * (depth >= 0)))
     if kind == "simplex":
         return Simplex(p)
     if kind == "vertices":
@@ -76,6 +95,8 @@ def a_mixture_set(draw: st.DrawFn, p: int, depth: int = 1) -> MixtureSet:
         return cvar(draw(a_mixture(p)), draw(st.floats(0.01, 1)))
     if kind == "tv":
         return TVBall(draw(a_mixture(p)), draw(st.sampled_from([0, 0.05, 0.3, 0.9, 1, 1.5])))
+    if kind == "own":
+        return Own(draw(a_mixture_set(p, depth - 1)).convex_hull)
     if kind == "shrunk":
         t = draw(st.sampled_from([1e-6, 0.1, 0.5, 0.999]))
         return draw(a_mixture_set(p, depth - 1)).shrunk(t, draw(a_mixture(p)))

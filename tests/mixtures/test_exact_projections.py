@@ -28,7 +28,7 @@ from anymix.mixtures import (
 from anymix.mixtures import projections as projection
 from anymix.mixtures.chi2_ball import Crossing
 from anymix.mixtures.projections import project_box
-from anymix.mixtures.qp.active_set import Face
+from anymix.mixtures.qp.active_sets import Face
 from anymix.mixtures.qp.dual_newton import Dual
 
 Array = NDArray[np.float64]

@@ -52,6 +52,9 @@ def newton_response(
     ndarray of shape (p,)
     """
     lam = mixtures.center
+    if not np.isfinite(value(lam)):  # a domain has no share there: try where all have some
+        missing = np.eye(lam.size)[lam == 0]
+        lam = np.mean([lam, *(mixtures.maximize(e) for e in missing)], axis=0)
 
     def gain(at: Array) -> float:
         return float(at @ losses) - value(at)

@@ -13,13 +13,13 @@ from anymix.mixtures.checks import count, one_mixture, vector
 from anymix.mixtures.geometry import fill, largest_square, log_grid
 from anymix.mixtures.projections import project_box, project_simplex
 from anymix.mixtures.qp import minimize_on_box
-from anymix.mixtures.sets import MixtureSet
+from anymix.mixtures.sets import ExactSet, data_mixture
 
 Array = NDArray[np.float64]
 
 
 @final
-class Simplex(MixtureSet):
+class Simplex(ExactSet):
     """Δ_p = {λ ≥ 0, Σ λ = 1}: any mixture of p domains may come.
 
     λ_k = max(v_k − τ/w_k, 0) is the projection of v. Radius and skewness are exact: a convex
@@ -42,7 +42,7 @@ class Simplex(MixtureSet):
 
     def __init__(self, n_domains: int) -> None:
         p = count("n_domains", n_domains)
-        self._freeze(p, n_domains=p)
+        super().__init__(p, n_domains=p)
 
     @property
     def center(self) -> Array:
@@ -78,7 +78,7 @@ class Simplex(MixtureSet):
 
 
 @final
-class Vertices(MixtureSet):
+class Vertices(ExactSet):
     """Λ = {δ_1, …, δ_p}: one domain at a time, as in good-intent fairness. Its hull is Δ_p.
 
     Everything is as for the simplex, except that the p vertices cover themselves: log p for any ε.
@@ -98,7 +98,7 @@ class Vertices(MixtureSet):
 
     def __init__(self, n_domains: int) -> None:
         p = count("n_domains", n_domains)
-        self._freeze(p, n_domains=p)
+        super().__init__(p, n_domains=p)
         self.__dict__["_hull"] = Simplex(p)
 
     _hull: Simplex
@@ -138,7 +138,7 @@ class Vertices(MixtureSet):
 
 
 @final
-class Box(MixtureSet):
+class Box(ExactSet):
     """Λ = {λ ∈ Δ_p: lower ≤ λ ≤ upper}: every domain has its least and its largest share.
 
     λ_k = clip(v_k − τ/w_k, l_k, u_k) is the projection of v, in O(p log p). Radius and skewness are
@@ -163,12 +163,18 @@ class Box(MixtureSet):
     array([0.6, 0.3, 0.1])
     """
 
+    words = "cvar:0.3"
     lower: Array
     upper: Array
 
+    @classmethod
+    def around(cls, sizes: ArrayLike, number: float) -> Box:
+        """The worst share of the data: `cvar`."""
+        return cvar(data_mixture(sizes).mixture, number)
+
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
         lower, upper = _bounds(lower, upper)
-        self._freeze(lower.size, lower=lower, upper=upper)
+        super().__init__(lower.size, lower=lower, upper=upper)
 
     @property
     def center(self) -> Array:

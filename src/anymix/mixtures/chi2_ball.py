@@ -16,7 +16,7 @@ from anymix.mixtures.boxes import Simplex
 from anymix.mixtures.checks import positive, proportions
 from anymix.mixtures.geometry import log_packing
 from anymix.mixtures.projections import modest_losses, modest_projection
-from anymix.mixtures.sets import MixtureSet
+from anymix.mixtures.sets import ExactSet, MixtureSet
 
 Array = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ FIRST = 5  # so many secants are tried before anything else
 
 
 @final
-class Chi2Ball(MixtureSet):
+class Chi2Ball(ExactSet):
     """Λ_r = {λ ∈ conv base: 1 + χ²(λ‖m̄) = Σ λ²/m̄ ≤ r}, m̄ = sizes/Σ sizes: skewness at most r.
 
     r = 1 leaves the point m̄. Each problem is that of the base with ½ ν χ²(λ) added, where ν ≥ 0 is
@@ -54,14 +54,20 @@ class Chi2Ball(MixtureSet):
     array([0.25, 0.75])
     """
 
+    words = "chi2:2.0"
     sizes: Array
     r: float
     base: MixtureSet
 
+    @classmethod
+    def around(cls, sizes: ArrayLike, number: float) -> Chi2Ball:
+        """All of skewness up to r = number."""
+        return cls(sizes, number)
+
     def __init__(self, sizes: ArrayLike, r: float, base: MixtureSet | None = None) -> None:
         m = positive("sizes", sizes, None if base is None else base.n_domains).copy()
         r = finite_number("r", r, "give a number ≥ 1, the largest skewness", lambda x: x >= 1)
-        self._freeze(m.size, sizes=m, r=r, base=Simplex(m.size) if base is None else base)
+        super().__init__(m.size, sizes=m, r=r, base=Simplex(m.size) if base is None else base)
         least = 1 + self._chi2(self._least)
         if r < least * (1 - 1e-12):
             found = f"is {r!r}, below {least:.17g}, the least skewness in base"

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures.boxes import Box, Simplex, cvar
+from anymix.mixtures.boxes import Box, Simplex
 from anymix.mixtures.chi2_ball import Chi2Ball
 from anymix.mixtures.hull import Hull
-from anymix.mixtures.sets import MixtureSet, Point
-from anymix.mixtures.tv_ball import TVBall
+from anymix.mixtures.sets import MixtureSet, Point, data_mixture
 
 Array = NDArray[np.float64]
 Mixtures = MixtureSet | Callable[[Array], MixtureSet] | str | None
@@ -32,8 +31,18 @@ __all__ = [
     "target_over",
 ]
 
-EXAMPLES = {"chi2": "chi2:2.0", "cvar": "cvar:0.3", "tv": "tv:0.2"}
-WORDS = f"simplex, data, {', '.join(EXAMPLES.values())} or a .json file"
+
+def _kinds(of: type[MixtureSet] = MixtureSet) -> dict[str, type[MixtureSet]]:
+    """The sets that have words, such as "tv:0.2", by the part before the colon."""
+    kinds = {of.words.partition(":")[0]: of} if of.words else {}
+    for kind in of.__subclasses__():
+        kinds |= _kinds(kind)
+    return dict(sorted(kinds.items()))
+
+
+def _words() -> str:
+    examples = ", ".join(str(kind.words) for kind in _kinds().values())
+    return f"simplex, data, {examples} or a .json file"
 
 
 def target_mixtures(
@@ -77,7 +86,7 @@ def target_mixtures(
             "mixtures",
             f"is {mixtures!r}",
             f"give a mixture set such as Simplex({len(sizes)}), a function from sizes to one, "
-            f"None, or {WORDS}",
+            f"None, or {_words()}",
         )
     if max_skewness is None:
         return base
@@ -115,27 +124,6 @@ def target_over(mixtures: Mixtures, sizes: NDArray[np.int64]) -> MixtureSet:
     return target
 
 
-def data_mixture(sizes: ArrayLike) -> Point:
-    """{m̄}, the mixture of the data themselves: Λ of ordinary training.
-
-    Parameters
-    ----------
-    sizes : array-like of shape (p,)
-        Rows of each domain.
-
-    Returns
-    -------
-    Point
-
-    Examples
-    --------
-    >>> data_mixture([10, 30])
-    Point(mixture=[0.25, 0.75])
-    """
-    m = np.asarray(sizes, dtype=np.float64)
-    return Point(m / m.sum())
-
-
 def is_mixture_of(mixtures: MixtureSet, sizes: ArrayLike, n_rows: float) -> bool:
     """Whether Λ is but {m̄}, up to one row: then every model is the ordinary one.
 
@@ -166,10 +154,11 @@ def is_mixture_of(mixtures: MixtureSet, sizes: ArrayLike, n_rows: float) -> bool
 
 
 def mixture_set(text: str, names: Iterable[Any] | None, sizes: ArrayLike) -> MixtureSet:
-    """Λ as people write it: simplex, data, chi2:R, cvar:A, tv:R, or a JSON file.
+    """Λ as people write it: simplex, data, the `words` of a set such as tv:0.2, or a file.
 
-    The file holds a mixture {"north": 0.3, "south": 0.7}, a list of them (all mixtures between), or
-    limits {"lower": {"north": 0.2}, "upper": {"north": 0.6}}; a domain not named has 0, or 0 and 1.
+    The file is JSON. It holds a mixture {"north": 0.3, "south": 0.7}, a list of them (all mixtures
+    between), or limits {"lower": {"north": 0.2}, "upper": {"north": 0.6}}; a domain not named has
+    0, or 0 and 1.
 
     Parameters
     ----------
@@ -193,10 +182,10 @@ def mixture_set(text: str, names: Iterable[Any] | None, sizes: ArrayLike) -> Mix
     m = np.asarray(sizes, dtype=np.float64)
     if kind in ("simplex", "data") and not number:
         return Simplex(len(m)) if kind == "simplex" else data_mixture(m)
-    if kind in EXAMPLES:
-        return _around_the_data(kind, number, m)
+    if kind in _kinds():
+        return _around_the_data(_kinds()[kind], text, number, m)
     if not text.endswith(".json"):
-        raise InputError("mixtures", f"is {text!r}", f"give {WORDS}, or a mixture set")
+        raise InputError("mixtures", f"is {text!r}", f"give {_words()}, or a mixture set")
     if names is None:
         found = f"is {text!r}, a file that names domains, but here they have no names"
         raise InputError("mixtures", found, "give a mixture set")
@@ -208,22 +197,19 @@ def mixture_set(text: str, names: Iterable[Any] | None, sizes: ArrayLike) -> Mix
         raise InputError(f"{text}:", str(error), "correct the file") from None
 
 
-def _around_the_data(kind: str, number: str, m: Array) -> MixtureSet:
-    """Mixtures not too far from m̄; what cannot be is refused in the words that were given."""
-    found, center = f"is '{kind}:{number}'", data_mixture(m).mixture
+def _around_the_data(kind: type[MixtureSet], text: str, number: str, m: Array) -> MixtureSet:
+    """Mixtures not too far from m̄; a number that cannot be is refused in the words given."""
     try:
         value = float(number)
     except ValueError:
-        raise InputError("mixtures", found, f"give a number, as in {EXAMPLES[kind]}") from None
+        fix = f"give a number, as in {kind.words}"
+        raise InputError("mixtures", f"is {text!r}", fix) from None
     try:
-        if kind == "chi2":
-            return Chi2Ball(m, value)
-        return cvar(center, value) if kind == "cvar" else TVBall(center, value)
+        return kind.around(m, value)
     except InputError as error:
-        if error.argument not in ("r", "alpha", "rho"):  # as the sets call the number
+        if error.argument in ("mixture", "sizes"):  # the data are at fault, not the number
             raise
-        fix = f"{error.fix}, as in {EXAMPLES[kind]}"
-        raise InputError("mixtures", found, fix) from None
+        raise InputError("mixtures", f"is {text!r}", f"{error.fix}, as in {kind.words}") from None
 
 
 def _mixtures_of_file(path: Path, names: list[str]) -> MixtureSet:

@@ -22,13 +22,13 @@ from anymix.mixtures.geometry import (
 )
 from anymix.mixtures.projections import kl_ball, project_box
 from anymix.mixtures.qp import minimize_quadratic
-from anymix.mixtures.sets import MixtureSet
+from anymix.mixtures.sets import ExactSet, data_mixture
 
 Array = NDArray[np.float64]
 
 
 @final
-class TVBall(MixtureSet):
+class TVBall(ExactSet):
     """Λ = {λ ∈ Δ_p: ½ ‖λ − c‖₁ ≤ ρ}: the target is near c in total variation.
 
     When the ball binds, λ = c + a − b with two independent projections a ≥ 0 and b ∈ [0, c] of
@@ -55,13 +55,19 @@ class TVBall(MixtureSet):
     array([0.6, 0.4])
     """
 
+    words = "tv:0.2"
     rho: float
+
+    @classmethod
+    def around(cls, sizes: ArrayLike, number: float) -> TVBall:
+        """All within ρ = number of the mixture of the data."""
+        return cls(data_mixture(sizes).mixture, number)
 
     def __init__(self, center: ArrayLike, rho: float) -> None:
         fix = "give a number ≥ 0, the largest total variation"
         rho = finite_number("rho", rho, fix, lambda x: x >= 0)
         c = one_mixture("center", center)
-        self._freeze(c.size, center=c, rho=rho)
+        super().__init__(c.size, center=c, rho=rho)
 
     @property
     def _c(self) -> Array:
