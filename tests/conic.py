@@ -27,6 +27,7 @@ from anymix.mixtures import (
     Hull,
     MixtureSet,
     Point,
+    Polytope,
     Shrunk,
     Simplex,
     TVBall,
@@ -146,6 +147,9 @@ def _support(
         t = cp.Variable()
         over = cp.pos(u - t)
         return t + mixtures.lower @ (u - t) + (mixtures.upper - mixtures.lower) @ over, []
+    if isinstance(mixtures, Polytope):  # the dual of a linear program
+        t, y = cp.Variable(), cp.Variable(len(mixtures.b), nonneg=True)
+        return t + mixtures.b @ y, [t + mixtures.A.T @ y >= u]
     if isinstance(mixtures, TVBall):
         t, s, c = cp.Variable(), cp.Variable(nonneg=True), mixtures.center
         return c @ u + mixtures.rho * s + c @ cp.pos(t - u), [t + s >= cp.max(u)]

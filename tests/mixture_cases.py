@@ -14,6 +14,7 @@ from anymix.mixtures import (
     Hull,
     MixtureSet,
     Point,
+    Polytope,
     Simplex,
     TVBall,
     Vertices,
@@ -71,6 +72,17 @@ def a_box(draw: st.DrawFn, p: int) -> Box:
 
 
 @st.composite
+def a_polytope(draw: st.DrawFn, p: int) -> Polytope:
+    """Around a mixture, which inequalities may touch; repeated and opposite rows are common."""
+    c, m = draw(a_mixture(p)), draw(st.integers(1, 4))
+    entries = st.lists(st.integers(-2, 2), min_size=p, max_size=p)
+    A = np.array(draw(st.lists(entries, min_size=m, max_size=m)), dtype=float)
+    A = np.vstack((A, draw(st.sampled_from([-1, 0, 1])) * A[:1]))
+    room = draw(st.lists(st.sampled_from([0.0, 0.1, 0.5]), min_size=m + 1, max_size=m + 1))
+    return Polytope(A, A @ c + np.array(room))
+
+
+@st.composite
 def a_chi2_ball(draw: st.DrawFn, p: int, base: MixtureSet | None) -> Chi2Ball:
     sizes = np.array(draw(st.lists(st.integers(1, 1000), min_size=p, max_size=p)))
     over = draw(st.sampled_from([1e-3, 0.1, 0.5, 3.0, 100.0]))
@@ -79,7 +91,7 @@ def a_chi2_ball(draw: st.DrawFn, p: int, base: MixtureSet | None) -> Chi2Ball:
 
 @st.composite
 def a_mixture_set(draw: st.DrawFn, p: int, depth: int = 1) -> MixtureSet:
-    kinds = ["simplex", "vertices", "point", "hull", "box", "cvar", "tv"]
+    kinds = ["simplex", "vertices", "point", "hull", "box", "cvar", "tv", "polytope"]
     kind = draw(st.sampled_from(kinds + (["chi2"] * 4 + ["shrunk", "own"] * 2) * (depth >= 0)))
     if kind == "simplex":
         return Simplex(p)
@@ -95,6 +107,8 @@ def a_mixture_set(draw: st.DrawFn, p: int, depth: int = 1) -> MixtureSet:
         return cvar(draw(a_mixture(p)), draw(st.floats(0.01, 1)))
     if kind == "tv":
         return TVBall(draw(a_mixture(p)), draw(st.sampled_from([0, 0.05, 0.3, 0.9, 1, 1.5])))
+    if kind == "polytope":
+        return draw(a_polytope(p))
     if kind == "own":
         return Own(draw(a_mixture_set(p, depth - 1)).convex_hull)
     if kind == "shrunk":

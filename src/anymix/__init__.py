@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Hull,
         MixtureSet,
         Point,
+        Polytope,
         Simplex,
         TVBall,
         Vertices,
@@ -67,7 +68,7 @@ _NAMES = {
     "AgnosticRegressor AgnosticRegressorCV AnyMixClassifier AnyMixRegressor BregmanClusters "
     "Personalized agnostic_scorer",
     "anymix.mixtures": "Adversary Box Chi2Ball Chi2Penalty DirichletPrior Hull MixtureSet Point "
-    "Simplex TVBall Vertices cvar",
+    "Polytope Simplex TVBall Vertices cvar",
     "anymix.problem": "CrossEntropy Hinge Huber LinearDomains SquaredError",
     "anymix.solvers": "Certificate Frontier Solution certify optimistic_afl pareto_front solve "
     "stochastic_afl",
@@ -104,6 +105,7 @@ __all__ = [
     "MixtureSet",
     "Personalized",
     "Point",
+    "Polytope",
     "Simplex",
     "Solution",
     "SquaredError",

@@ -17,6 +17,7 @@ from anymix.mixtures import (
     Chi2Ball,
     Hull,
     MixtureSet,
+    Polytope,
     Simplex,
     TVBall,
     cvar,
@@ -88,6 +89,18 @@ def _random_hull(rng: Rng, q: Parameters) -> MixtureSet:
     return Hull(points)
 
 
+def _in_polytope(lam: cp.Variable, q: Parameters) -> list[Any]:
+    q["A"], q["b"] = cp.Parameter((N, P)), cp.Parameter(N)
+    return [q["A"] @ lam <= q["b"]]
+
+
+def _random_polytope(rng: Rng, q: Parameters) -> MixtureSet:
+    A, c = rng.normal(size=(N, P)), rng.dirichlet(np.full(P, 0.5))
+    A[-1] = -A[0] if rng.random() < 0.3 else A[-1]
+    q["A"].value, q["b"].value = A, A @ c + rng.uniform(0.01, 0.3, N)
+    return Polytope(A, q["b"].value)
+
+
 def _in_chi2(
     base: Callable[[cp.Variable, Parameters], list[Any]],
 ) -> Callable[[cp.Variable, Parameters], list[Any]]:
@@ -146,6 +159,8 @@ KINDS: dict[str, Kind] = {
     "chi2 simplex": (_in_chi2(_in_simplex), _random_chi2(_random_simplex)),
     "chi2 box": (_in_chi2(_in_box), _random_chi2(_random_box)),
     "chi2 tv": (_in_chi2(_in_tv), _random_chi2(_random_tv)),
+    "polytope": (_in_polytope, _random_polytope),
+    "chi2 polytope": (_in_chi2(_in_polytope), _random_chi2(_random_polytope)),
     "chi2 hull": (_in_chi2(_in_hull), _random_chi2(_random_hull)),
     "shrunk simplex": (_in_shrunk(_in_simplex), _random_shrunk(_random_simplex)),
     "shrunk tv": (_in_shrunk(_in_tv), _random_shrunk(_random_tv)),

@@ -5,6 +5,7 @@ from anymix.mixtures.boxes import Box, Simplex, Vertices, cvar
 from anymix.mixtures.chi2_ball import Chi2Ball
 from anymix.mixtures.hull import Hull
 from anymix.mixtures.penalties import Chi2Penalty, DirichletPrior, LogPrior, NoPenalty, Penalty
+from anymix.mixtures.polytope import Polytope
 from anymix.mixtures.sets import MixtureSet, Point, Shrunk
 from anymix.mixtures.tv_ball import TVBall
 
@@ -20,6 +21,7 @@ __all__ = [
     "NoPenalty",
     "Penalty",
     "Point",
+    "Polytope",
     "Shrunk",
     "Simplex",
     "TVBall",
