@@ -25,6 +25,7 @@ from anymix.mixtures import (
     Chi2Ball,
     DirichletPrior,
     Hull,
+    KLBall,
     MixtureSet,
     Point,
     Polytope,
@@ -147,6 +148,12 @@ def _support(
         t = cp.Variable()
         over = cp.pos(u - t)
         return t + mixtures.lower @ (u - t) + (mixtures.upper - mixtures.lower) @ over, []
+    if isinstance(mixtures, KLBall):  # min over θ of θρ + θ log Σ c e^{u/θ}
+        some = np.flatnonzero(mixtures.reference)
+        t, theta, q = cp.Variable(), cp.Variable(nonneg=True), cp.Variable(len(some))
+        x = u[some] - t + theta * np.log(mixtures.reference[some])
+        cone = cp.ExpCone(x, theta * np.ones(len(some)), q)
+        return t + mixtures.rho * theta, [cone, cp.sum(q) <= theta]
     if isinstance(mixtures, Polytope):  # the dual of a linear program
         t, y = cp.Variable(), cp.Variable(len(mixtures.b), nonneg=True)
         return t + mixtures.b @ y, [t + mixtures.A.T @ y >= u]

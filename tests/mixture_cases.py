@@ -12,6 +12,7 @@ from anymix.mixtures import (
     Box,
     Chi2Ball,
     Hull,
+    KLBall,
     MixtureSet,
     Point,
     Polytope,
@@ -91,7 +92,7 @@ def a_chi2_ball(draw: st.DrawFn, p: int, base: MixtureSet | None) -> Chi2Ball:
 
 @st.composite
 def a_mixture_set(draw: st.DrawFn, p: int, depth: int = 1) -> MixtureSet:
-    kinds = ["simplex", "vertices", "point", "hull", "box", "cvar", "tv", "polytope"]
+    kinds = ["simplex", "vertices", "point", "hull", "box", "cvar", "tv", "polytope", "kl"]
     kind = draw(st.sampled_from(kinds + (["chi2"] * 4 + ["shrunk", "own"] * 2) * (depth >= 0)))
     if kind == "simplex":
         return Simplex(p)
@@ -109,6 +110,8 @@ def a_mixture_set(draw: st.DrawFn, p: int, depth: int = 1) -> MixtureSet:
         return TVBall(draw(a_mixture(p)), draw(st.sampled_from([0, 0.05, 0.3, 0.9, 1, 1.5])))
     if kind == "polytope":
         return draw(a_polytope(p))
+    if kind == "kl":
+        return KLBall(draw(a_mixture(p)), draw(st.sampled_from([0, 1e-6, 0.02, 0.3, 2.0])))
     if kind == "own":
         return Own(draw(a_mixture_set(p, depth - 1)).convex_hull)
     if kind == "shrunk":

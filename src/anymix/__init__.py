@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Chi2Penalty,
         DirichletPrior,
         Hull,
+        KLBall,
         MixtureSet,
         Point,
         Polytope,
@@ -67,8 +68,8 @@ _NAMES = {
     "anymix.estimators": "AgnosticClassifier AgnosticClassifierCV AgnosticEnsemble "
     "AgnosticRegressor AgnosticRegressorCV AnyMixClassifier AnyMixRegressor BregmanClusters "
     "Personalized agnostic_scorer",
-    "anymix.mixtures": "Adversary Box Chi2Ball Chi2Penalty DirichletPrior Hull MixtureSet Point "
-    "Polytope Simplex TVBall Vertices cvar",
+    "anymix.mixtures": "Adversary Box Chi2Ball Chi2Penalty DirichletPrior Hull KLBall MixtureSet "
+    "Point Polytope Simplex TVBall Vertices cvar",
     "anymix.problem": "CrossEntropy Hinge Huber LinearDomains SquaredError",
     "anymix.solvers": "Certificate Frontier Solution certify optimistic_afl pareto_front solve "
     "stochastic_afl",
@@ -101,6 +102,7 @@ __all__ = [
     "Hinge",
     "Huber",
     "Hull",
+    "KLBall",
     "LinearDomains",
     "MixtureSet",
     "Personalized",

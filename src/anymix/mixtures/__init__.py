@@ -4,6 +4,7 @@ from anymix.mixtures.adversary import Adversary
 from anymix.mixtures.boxes import Box, Simplex, Vertices, cvar
 from anymix.mixtures.chi2_ball import Chi2Ball
 from anymix.mixtures.hull import Hull
+from anymix.mixtures.kl_ball import KLBall
 from anymix.mixtures.penalties import Chi2Penalty, DirichletPrior, LogPrior, NoPenalty, Penalty
 from anymix.mixtures.polytope import Polytope
 from anymix.mixtures.sets import MixtureSet, Point, Shrunk
@@ -16,6 +17,7 @@ __all__ = [
     "Chi2Penalty",
     "DirichletPrior",
     "Hull",
+    "KLBall",
     "LogPrior",
     "MixtureSet",
     "NoPenalty",
