@@ -57,6 +57,15 @@ def test_equalities_hold_up_to_rounding() -> None:
             assert row @ lam == pytest.approx(row @ c, abs=1e-13)
 
 
+def test_a_total_that_rounding_took_from_its_row_is_not_below_it() -> None:
+    """The last bit of b may be lost where it is A times a mixture; more than bits is a fault."""
+    for b in (1.9999999999999998, 2.0, 2.0000000000000004):
+        corner = ax.Polytope([[2.0, 3.0, 3.0], [3.0, 0.0, 1.0]], [b, 3.0])
+        np.testing.assert_allclose(corner.center, [1, 0, 0], rtol=0, atol=1e-14)
+    with pytest.raises(InputError):
+        ax.Polytope([[2.0, 3.0, 3.0]], [2.0 - 1e-12])
+
+
 def test_a_vertex_alone_and_one_domain() -> None:
     corner = ax.Polytope([[1.0, 2.0, 3.0]], [1.0])
     for lam in (corner.center, corner.maximize([0, 5, 9]), corner.project([-9.0, 3, 3])):

@@ -34,23 +34,7 @@ def newton_response(
     gradient: Callable[[Array], Array],
     curvature: Callable[[Array], Curvature],
 ) -> Array:
-    """argmax_{λ ∈ conv Λ} ⟨λ, L⟩ − value(λ), for convex value.
-
-    Parameters
-    ----------
-    mixtures : MixtureSet
-        Λ; the penalty must be finite at its centre.
-    losses : ndarray of shape (p,)
-        L.
-    value, gradient : function
-        The penalty at λ, and its derivative, (p,).
-    curvature : function
-        λ → (F, D), the second derivative as F Fᵀ + diag D; None is 0.
-
-    Returns
-    -------
-    ndarray of shape (p,)
-    """
+    """argmax_{λ ∈ conv Λ} ⟨λ, L⟩ − value(λ), for convex value."""
     lam = mixtures.center
     if not np.isfinite(value(lam)):  # a domain has no share there: try where all have some
         missing = np.eye(lam.size)[lam == 0]

@@ -83,13 +83,7 @@ class KLBall(ExactSet):
         return True
 
     def kl_project(self, logits: ArrayLike) -> Array:
-        """log of argmin Σ λ log(λ/w) over the ball, where log w = logits.
-
-        Parameters
-        ----------
-        logits : array-like of shape (p,)
-            log w, up to a constant.
-        """
+        """log of argmin Σ λ log(λ/w) over the ball, where log w = logits."""
         logits = np.asarray(logits, dtype=np.float64)
         c, some = self.reference, self.reference > 0
         result = np.full_like(logits, -np.inf)

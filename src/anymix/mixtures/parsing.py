@@ -51,31 +51,7 @@ def target_mixtures(
     sizes: Array,
     names: Iterable[Any] | None = None,
 ) -> MixtureSet:
-    """Λ, cut to {λ: 1 + χ²(λ‖m̄) ≤ r} when max_skewness is r.
-
-    Parameters
-    ----------
-    mixtures : MixtureSet, function, str or None
-        A set, a function from sizes to one, words as `mixture_set` reads them, or None for the
-        whole simplex.
-    max_skewness : float or None
-        r ≥ 1, or None for no cut.
-    sizes : ndarray of shape (p,)
-        Rows of each domain.
-    names : iterable or None
-        Names of the domains, which a file of mixtures needs.
-
-    Returns
-    -------
-    MixtureSet
-
-    Examples
-    --------
-    >>> target_mixtures(None, None, np.array([10.0, 30.0]))
-    Simplex(n_domains=2)
-    >>> target_mixtures("cvar:0.5", None, np.array([10.0, 30.0]))
-    Box(lower=[0., 0.], upper=[0.5, 1. ])
-    """
+    """Λ, cut to {λ: 1 + χ²(λ‖m̄) ≤ r} when max_skewness is r."""
     base: Any = Simplex(len(sizes)) if mixtures is None else mixtures
     if isinstance(base, str):
         base = mixture_set(base, names, sizes)
@@ -98,24 +74,7 @@ def target_mixtures(
 
 
 def target_over(mixtures: Mixtures, sizes: NDArray[np.int64]) -> MixtureSet:
-    """Λ, which must be over as many domains as there are.
-
-    Parameters
-    ----------
-    mixtures : MixtureSet, function, str or None
-        As `target_mixtures` takes it.
-    sizes : ndarray of int, shape (p,)
-        Rows of each domain.
-
-    Returns
-    -------
-    MixtureSet
-
-    Examples
-    --------
-    >>> target_over(None, np.array([10, 30]))
-    Simplex(n_domains=2)
-    """
+    """Λ, which must be over as many domains as there are."""
     target = target_mixtures(mixtures, None, sizes.astype(np.float64))
     p = len(sizes)
     if target.n_domains != p:
@@ -125,28 +84,7 @@ def target_over(mixtures: Mixtures, sizes: NDArray[np.int64]) -> MixtureSet:
 
 
 def is_mixture_of(mixtures: MixtureSet, sizes: ArrayLike, n_rows: float) -> bool:
-    """Whether Λ is but {m̄}, up to one row: then every model is the ordinary one.
-
-    Parameters
-    ----------
-    mixtures : MixtureSet
-        Λ.
-    sizes : array-like of shape (p,)
-        The sum of the weights of each domain's rows.
-    n_rows : float
-        How many rows there are: a part of them cannot have just this mixture.
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
-    >>> is_mixture_of(Point([0.25, 0.75]), [0.1, 0.3], 40)
-    True
-    >>> is_mixture_of(Point([0.5, 0.5]), [0.1, 0.3], 40)
-    False
-    """
+    """Whether Λ is but {m̄}, up to one row: then every model is the ordinary one."""
     m = np.asarray(sizes, dtype=np.float64)
     if not mixtures.is_point or mixtures.n_domains != m.size:
         return False
@@ -159,24 +97,6 @@ def mixture_set(text: str, names: Iterable[Any] | None, sizes: ArrayLike) -> Mix
     The file is JSON. It holds a mixture {"north": 0.3, "south": 0.7}, a list of them (all mixtures
     between), or limits {"lower": {"north": 0.2}, "upper": {"north": 0.6}}; a domain not named has
     0, or 0 and 1.
-
-    Parameters
-    ----------
-    text : str
-        The words, or the path of the file.
-    names : iterable or None
-        Names of the domains; only a file needs them.
-    sizes : array-like of shape (p,)
-        Rows of each domain.
-
-    Returns
-    -------
-    MixtureSet
-
-    Examples
-    --------
-    >>> mixture_set("cvar:0.5", ["north", "south"], [10, 30])
-    Box(lower=[0., 0.], upper=[0.5, 1. ])
     """
     kind, _, number = text.partition(":")
     m = np.asarray(sizes, dtype=np.float64)

@@ -400,28 +400,7 @@ class LogPrior(Penalty):
 
 
 def penalty_on_mixtures(mu: float, sizes: ArrayLike, prior: Penalty | None) -> Penalty:
-    """The one penalty that is asked for: μ χ², the prior, or none.
-
-    Parameters
-    ----------
-    mu : float
-        μ ≥ 0, the weight of the χ² penalty; 0 is none.
-    sizes : array-like of shape (p,)
-        Rows of each domain.
-    prior : Penalty or None
-        A prior on λ, such as a DirichletPrior or a LogPrior, which goes only with mu = 0.
-
-    Returns
-    -------
-    Penalty
-
-    Examples
-    --------
-    >>> penalty_on_mixtures(0.0, [1, 3], None)
-    NoPenalty()
-    >>> penalty_on_mixtures(0.5, [1, 3], None)
-    Chi2Penalty(mu=0.5, sizes=[0.25, 0.75])
-    """
+    """The one penalty that is asked for: μ χ², the prior, or none."""
     chi2 = Chi2Penalty(mu, sizes)
     if prior is not None and mu > 0:
         raise InputError("mu", "is given beside a prior", "penalise λ by one of them")

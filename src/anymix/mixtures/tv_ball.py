@@ -97,13 +97,7 @@ class TVBall(ExactSet):
         return True
 
     def kl_project(self, logits: ArrayLike) -> Array:
-        """log of argmin Σ λ log(λ/w) over the ball, where log w = logits.
-
-        Parameters
-        ----------
-        logits : array-like of shape (p,)
-            log w, up to a constant.
-        """
+        """log of argmin Σ λ log(λ/w) over the ball, where log w = logits."""
         return kl_ball(np.asarray(logits, dtype=np.float64), self._c, self.rho)
 
     def _project(self, v: Array, w: Array | None) -> Array:

@@ -43,33 +43,6 @@ def minimize_quadratic(
     A primal active-set method: θ goes downhill from the minimiser over one face of the box to that
     over another, so it ends after finitely many. One entry is freed at a time; where many must
     change, from a cold start or for D > 0, a proximal method with dual Newton steps goes first.
-
-    Parameters
-    ----------
-    c : array-like of shape (n,)
-        The linear term.
-    factor : array-like of shape (n, r), optional
-        F; None is 0.
-    diagonal : array-like of shape (n,), optional
-        D ≥ 0; None is 0.
-    lower, upper : array-like of shape (n,)
-        The bounds; upper may be inf.
-    rows : array-like of shape (e, n)
-        The equations, which must be few.
-    totals : array-like of shape (e,)
-        What rows @ θ must be.
-    start : array-like of shape (n,), optional
-        A feasible θ to begin from.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> minimize_quadratic([3.0, 1.0], diagonal=[1.0, 1.0], lower=[0, 0], upper=[1, 1],
-    ...                    rows=[[1, 1]], totals=[1])
-    array([1., 0.])
     """
     problem = _normalized(*_checked(c, factor, diagonal, lower, upper, rows, totals))
     return _minimize(problem, None if start is None else _finite("start", start, problem.c.shape))
