@@ -25,8 +25,10 @@ from anymix.mixtures import (
     Chi2Ball,
     DirichletPrior,
     Hull,
+    KLBall,
     MixtureSet,
     Point,
+    Polytope,
     Shrunk,
     Simplex,
     TVBall,
@@ -146,6 +148,15 @@ def _support(
         t = cp.Variable()
         over = cp.pos(u - t)
         return t + mixtures.lower @ (u - t) + (mixtures.upper - mixtures.lower) @ over, []
+    if isinstance(mixtures, KLBall):  # min over θ of θρ + θ log Σ c e^{u/θ}
+        some = np.flatnonzero(mixtures.reference)
+        t, theta, q = cp.Variable(), cp.Variable(nonneg=True), cp.Variable(len(some))
+        x = u[some] - t + theta * np.log(mixtures.reference[some])
+        cone = cp.ExpCone(x, theta * np.ones(len(some)), q)
+        return t + mixtures.rho * theta, [cone, cp.sum(q) <= theta]
+    if isinstance(mixtures, Polytope):  # the dual of a linear program
+        t, y = cp.Variable(), cp.Variable(len(mixtures.b), nonneg=True)
+        return t + mixtures.b @ y, [t + mixtures.A.T @ y >= u]
     if isinstance(mixtures, TVBall):
         t, s, c = cp.Variable(), cp.Variable(nonneg=True), mixtures.center
         return c @ u + mixtures.rho * s + c @ cp.pos(t - u), [t + s >= cp.max(u)]

@@ -21,8 +21,10 @@ from .mixtures import Chi2Ball as Chi2Ball
 from .mixtures import Chi2Penalty as Chi2Penalty
 from .mixtures import DirichletPrior as DirichletPrior
 from .mixtures import Hull as Hull
+from .mixtures import KLBall as KLBall
 from .mixtures import MixtureSet as MixtureSet
 from .mixtures import Point as Point
+from .mixtures import Polytope as Polytope
 from .mixtures import Simplex as Simplex
 from .mixtures import TVBall as TVBall
 from .mixtures import Vertices as Vertices

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import Chi2Penalty, MixtureSet, Penalty
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.mixtures.penalties import NoPenalty
 from anymix.problem.oracle import Conditioned, Here, Oracle
 from anymix.problem.regularizers import KINDS, Regularizer, regularizer_of

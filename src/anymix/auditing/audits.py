@@ -36,7 +36,7 @@ from anymix.auditing.several import columns_of, n_rows, read_columns
 from anymix.auditing.titles import LOSS_TITLES
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.problem.arrays import pooled_rows
 
 Array = NDArray[np.float64]

@@ -23,7 +23,7 @@ from anymix.auditing.titles import LOSS_TITLES
 from anymix.auditing.words import mixture_in_words, plain, short
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.problem.arrays import numbers, pooled_rows
 
 Array = NDArray[np.float64]

@@ -25,7 +25,7 @@ from anymix.auditing.domains import count, rows_by_domain
 from anymix.auditing.guarantees import Guarantee, probability
 from anymix.errors import InputError, finite_number
 from anymix.files import write_whole
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.problem.arrays import numbers
 
 Array = NDArray[np.float64]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
 from anymix.mixtures import Chi2Penalty, MixtureSet
-from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, Parts, objective_of, refuse_parts
 from anymix.problem.linear import LinearDomains, squared_lengths
 from anymix.problem.losses import CrossEntropy

@@ -22,7 +22,7 @@ from scipy import sparse
 
 from anymix.errors import InputError
 from anymix.mixtures import Simplex
-from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, Parts, objective_of
 from anymix.problem.linear import LinearDomains
 from anymix.solvers.exact import solve

@@ -40,7 +40,7 @@ from anymix.estimators.learners import (
     Trees,
 )
 from anymix.estimators.reading import read_classes, read_numbers
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.problem.dealing import deal_groups, sorted_rows
 from anymix.problem.losses import SquaredError
 from anymix.problem.membership import OneDomain

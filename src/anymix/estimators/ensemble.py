@@ -45,7 +45,7 @@ from anymix.estimators.held_out_game import HeldOutCertificate, game_value
 from anymix.estimators.keywords import by_name, no_domains
 from anymix.estimators.reading import rows_without_features, targets_of
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import Mixtures, is_mixture_of, target_mixtures
+from anymix.mixtures.parsing import Mixtures, is_mixture_of, target_mixtures
 from anymix.problem.rows import Rows
 from anymix.selection.held_out import HeldOut
 from anymix.selection.rule import KEPT, NothingGained, check_price, choose
@@ -76,7 +76,7 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         frames, missing values and categories are welcome if it takes them.
     mixtures : MixtureSet, function, str or None
         Λ: a set, a function of the domains' sizes that gives one, words such as "chi2:2.0" as
-        `anymix.mixtures.choosing.mixture_set` reads them, or None for any mixture (the simplex).
+        `anymix.mixtures.parsing.mixture_set` reads them, or None for any mixture (the simplex).
     robustness : sequence of float
         Numbers t in (0, 1]: mixtures stay in {(1−t) m̄ + t λ : λ ∈ Λ}, m̄ the data's own, for
         `n_steps` steps with each t in rising order.

@@ -31,7 +31,7 @@ from anymix.estimators.reading import (
     refuse_class_weight,
     regression_loss,
 )
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.objective import Objective
 from anymix.problem.far_rows import far_problem
 from anymix.problem.linear import LinearDomains
@@ -207,7 +207,7 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
     ----------
     mixtures : MixtureSet, function, str or None
         Λ: a set, a function of the domains' sizes that gives one, words such as "chi2:2.0" as
-        `anymix.mixtures.choosing.mixture_set` reads them, or None for any mixture (the simplex).
+        `anymix.mixtures.parsing.mixture_set` reads them, or None for any mixture (the simplex).
     gamma : float
         Weight of R(w); the intercept is free. With C of LogisticRegression and m rows of one
         domain, gamma = 1/(C m).
@@ -311,7 +311,7 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
     ----------
     mixtures : MixtureSet, function, str or None
         Λ: a set, a function of the domains' sizes that gives one, words such as "chi2:2.0" as
-        `anymix.mixtures.choosing.mixture_set` reads them, or None for any mixture (the simplex).
+        `anymix.mixtures.parsing.mixture_set` reads them, or None for any mixture (the simplex).
     gamma : float
         γ, the weight of R(w); the intercept is free. With alpha of Ridge and m rows of one domain,
         gamma = alpha/m.

@@ -31,7 +31,7 @@ from anymix.estimators.reading import (
     regression_loss,
 )
 from anymix.estimators.searching import ROBUST_GAMMAS, ROBUSTNESS, Candidate, Plan, candidates_of
-from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, refuse_parts
 from anymix.problem.dealing import ROWS_TO_CHOOSE, rows_to_choose
 from anymix.problem.far_rows import far_problem

@@ -29,7 +29,7 @@ from anymix.estimators.ordinary import (
     given_anchor,
     rough_ordinary,
 )
-from anymix.mixtures.choosing import is_mixture_of, target_mixtures
+from anymix.mixtures.parsing import is_mixture_of, target_mixtures
 from anymix.objective import Objective
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains

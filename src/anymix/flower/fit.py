@@ -37,7 +37,7 @@ from anymix.flower.folded_clients import Ask, ClientsHeldOut, FoldedClients, sid
 from anymix.flower.results import Record
 from anymix.flower.solve import FederatedSolution
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import is_mixture_of
+from anymix.mixtures.parsing import is_mixture_of
 from anymix.objective import Objective
 from anymix.selection.held_out import HeldOut
 from anymix.selection.rule import KEPT, NothingGained, check_price, choose

@@ -14,7 +14,7 @@ from anymix.errors import InputError
 from anymix.flower.client_errors import why
 from anymix.flower.wire import MessageError, unpack
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.objective import Objective
 
 Array = NDArray[np.float64]

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.flower.aggregation import Limits
 from anymix.flower.client_parts import Clients
 from anymix.flower.results import Record
-from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, Parts, objective_of
 from anymix.solvers.certificates import Certificate, certify
 from anymix.solvers.exact import Solution, solve

@@ -32,7 +32,7 @@ from anymix.flower.local_training import check_evaluate_config, own_settings
 from anymix.flower.members import MissingClientsError
 from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.training_run import TrainingRun
-from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, Parts, objective_of, refuse_parts
 from anymix.solvers.optimizers import Optimizer
 from anymix.solvers.samplers import FullBatch, ModelSampler, PerDomain, Weighted

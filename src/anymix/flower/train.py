@@ -24,7 +24,7 @@ from anymix.flower.members import Members
 from anymix.flower.results import AgnosticResult
 from anymix.flower.roster import Roster
 from anymix.flower.strategy import AgnosticStrategy
-from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, objective_of, parts_in
 
 Array = NDArray[np.float64]

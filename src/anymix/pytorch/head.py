@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, RandomSampler
 
 from anymix.errors import InputError
 from anymix.estimators.linear_cv import AgnosticClassifierCV, AgnosticRegressorCV
-from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.parsing import Mixtures
 from anymix.solvers.certificates import Certificate
 from anymix.solvers.frontier import Frontier
 

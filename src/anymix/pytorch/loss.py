@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import Adversary, MixtureSet, Penalty
 from anymix.mixtures.checks import count, proportions
-from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, Parts, objective_of, refuse_parts
 from anymix.pytorch.accumulator import (
     Accumulator,

@@ -20,8 +20,8 @@ from scipy.linalg.lapack import dpotrf
 
 from anymix.errors import InputError
 from anymix.mixtures import MixtureSet, Point
-from anymix.mixtures.choosing import Mixtures
-from anymix.mixtures.responses import newton_response
+from anymix.mixtures.best_response import newton_response
+from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, Parts, Phi, objective_of
 from anymix.problem.oracle import Here, Oracle
 

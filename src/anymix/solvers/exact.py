@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, Parts, Phi, objective_of, refuse_parts
 from anymix.problem.oracle import Conditioned, Here, Oracle
 from anymix.solvers.certificates import (

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_number
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, Parts, objective_of
 from anymix.problem.losses import Loss
 from anymix.problem.oracle import Oracle

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
 from anymix.mixtures import DirichletPrior
-from anymix.mixtures.choosing import Mixtures
+from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, Parts, objective_of, parts_in
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError

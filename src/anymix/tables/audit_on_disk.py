@@ -24,7 +24,7 @@ from anymix.auditing.predictions import Predictions, read_predictions
 from anymix.auditing.scores import calibration
 from anymix.auditing.stretched import Run, Stretched
 from anymix.errors import InputError
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.problem.cells import combined
 from anymix.tables.audited import Given, in_arguments
 from anymix.tables.frames import pandas

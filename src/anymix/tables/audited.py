@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from anymix.auditing import Audit, audit
 from anymix.errors import InputError
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.problem.cells import combined
 from anymix.tables.frames import column, pandas_frame
 from anymix.tables.labels import coded_column

@@ -16,7 +16,7 @@ from anymix.errors import InputError
 from anymix.estimators.domain_features import Kind
 from anymix.estimators.fitting import LinearFit
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.problem.rows import Part, Rows
 from anymix.selection.recommendation import Recommendation
 from anymix.solvers.certificates import Certificate

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures.balls import Chi2Ball, TVBall
-from anymix.mixtures.boxes import Box, cvar
-from anymix.mixtures.hulls import Hull
-from anymix.mixtures.sets import MixtureSet, Point
-from anymix.mixtures.simplices import Simplex
+from anymix.mixtures.boxes import Box, Simplex
+from anymix.mixtures.chi2_ball import Chi2Ball
+from anymix.mixtures.hull import Hull
+from anymix.mixtures.sets import MixtureSet, Point, data_mixture
 
 Array = NDArray[np.float64]
 Mixtures = MixtureSet | Callable[[Array], MixtureSet] | str | None
@@ -31,8 +30,18 @@ __all__ = [
     "target_mixtures",
 ]
 
-EXAMPLES = {"chi2": "chi2:2.0", "cvar": "cvar:0.3", "tv": "tv:0.2"}
-WORDS = f"simplex, data, {', '.join(EXAMPLES.values())} or a .json file"
+
+def _kinds(of: type[MixtureSet] = MixtureSet) -> dict[str, type[MixtureSet]]:
+    """The sets that have words, such as "tv:0.2", by the part before the colon."""
+    kinds = {of.words.partition(":")[0]: of} if of.words else {}
+    for kind in of.__subclasses__():
+        kinds |= _kinds(kind)
+    return dict(sorted(kinds.items()))
+
+
+def _words() -> str:
+    examples = ", ".join(str(kind.words) for kind in _kinds().values())
+    return f"simplex, data, {examples} or a .json file"
 
 
 def target_mixtures(
@@ -41,31 +50,7 @@ def target_mixtures(
     sizes: ArrayLike,
     names: Iterable[Any] | None = None,
 ) -> MixtureSet:
-    """Λ, cut to {λ: 1 + χ²(λ‖m̄) ≤ r} when max_skewness is r.
-
-    Parameters
-    ----------
-    mixtures : MixtureSet, function, str or None
-        A set, a function from sizes to one, words as `mixture_set` reads them, or None for the
-        whole simplex.
-    max_skewness : float or None
-        r ≥ 1, or None for no cut.
-    sizes : ndarray of shape (p,)
-        Rows of each domain.
-    names : iterable or None
-        Names of the domains, which a file of mixtures needs.
-
-    Returns
-    -------
-    MixtureSet
-
-    Examples
-    --------
-    >>> target_mixtures(None, None, np.array([10.0, 30.0]))
-    Simplex(n_domains=2)
-    >>> target_mixtures("cvar:0.5", None, np.array([10.0, 30.0]))
-    Box(lower=[0., 0.], upper=[0.5, 1. ])
-    """
+    """Λ, cut to {λ: 1 + χ²(λ‖m̄) ≤ r} when max_skewness is r."""
     sizes = np.asarray(sizes, dtype=np.float64)
     base: Any = Simplex(len(sizes)) if mixtures is None else mixtures
     if isinstance(base, str):
@@ -77,7 +62,7 @@ def target_mixtures(
             "mixtures",
             f"is {mixtures!r}",
             f"give a mixture set such as Simplex({len(sizes)}), a function from sizes to one, "
-            f"None, or {WORDS}",
+            f"None, or {_words()}",
         )
     if base.n_domains != len(sizes):
         found = f"is over {base.n_domains} domains but the data have {len(sizes)}"
@@ -91,50 +76,8 @@ def target_mixtures(
         raise InputError(argument, error.found, error.fix) from None
 
 
-def data_mixture(sizes: ArrayLike) -> Point:
-    """{m̄}, the mixture of the data themselves: Λ of ordinary training.
-
-    Parameters
-    ----------
-    sizes : array-like of shape (p,)
-        Rows of each domain.
-
-    Returns
-    -------
-    Point
-
-    Examples
-    --------
-    >>> data_mixture([10, 30])
-    Point(mixture=[0.25, 0.75])
-    """
-    m = np.asarray(sizes, dtype=np.float64)
-    return Point(m / m.sum())
-
-
 def is_mixture_of(mixtures: MixtureSet, sizes: ArrayLike, n_rows: float) -> bool:
-    """Whether Λ is but {m̄}, up to one row: then every model is the ordinary one.
-
-    Parameters
-    ----------
-    mixtures : MixtureSet
-        Λ.
-    sizes : array-like of shape (p,)
-        The sum of the weights of each domain's rows.
-    n_rows : float
-        How many rows there are: a part of them cannot have just this mixture.
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
-    >>> is_mixture_of(Point([0.25, 0.75]), [0.1, 0.3], 40)
-    True
-    >>> is_mixture_of(Point([0.5, 0.5]), [0.1, 0.3], 40)
-    False
-    """
+    """Whether Λ is but {m̄}, up to one row: then every model is the ordinary one."""
     m = np.asarray(sizes, dtype=np.float64)
     if not mixtures.is_point or mixtures.n_domains != m.size:
         return False
@@ -142,37 +85,20 @@ def is_mixture_of(mixtures: MixtureSet, sizes: ArrayLike, n_rows: float) -> bool
 
 
 def mixture_set(text: str, names: Iterable[Any] | None, sizes: ArrayLike) -> MixtureSet:
-    """Λ as people write it: simplex, data, chi2:R, cvar:A, tv:R, or a JSON file.
+    """Λ as people write it: simplex, data, the `words` of a set such as tv:0.2, or a file.
 
-    The file holds a mixture {"north": 0.3, "south": 0.7}, a list of them (all mixtures between), or
-    limits {"lower": {"north": 0.2}, "upper": {"north": 0.6}}; a domain not named has 0, or 0 and 1.
-
-    Parameters
-    ----------
-    text : str
-        The words, or the path of the file.
-    names : iterable or None
-        Names of the domains; only a file needs them.
-    sizes : array-like of shape (p,)
-        Rows of each domain.
-
-    Returns
-    -------
-    MixtureSet
-
-    Examples
-    --------
-    >>> mixture_set("cvar:0.5", ["north", "south"], [10, 30])
-    Box(lower=[0., 0.], upper=[0.5, 1. ])
+    The file is JSON. It holds a mixture {"north": 0.3, "south": 0.7}, a list of them (all mixtures
+    between), or limits {"lower": {"north": 0.2}, "upper": {"north": 0.6}}; a domain not named has
+    0, or 0 and 1.
     """
     kind, _, number = text.partition(":")
     m = np.asarray(sizes, dtype=np.float64)
     if kind in ("simplex", "data") and not number:
         return Simplex(len(m)) if kind == "simplex" else data_mixture(m)
-    if kind in EXAMPLES:
-        return _around_the_data(kind, number, m)
+    if kind in _kinds():
+        return _around_the_data(_kinds()[kind], text, number, m)
     if not text.endswith(".json"):
-        raise InputError("mixtures", f"is {text!r}", f"give {WORDS}, or a mixture set")
+        raise InputError("mixtures", f"is {text!r}", f"give {_words()}, or a mixture set")
     if names is None:
         found = f"is {text!r}, a file that names domains, but here they have no names"
         raise InputError("mixtures", found, "give a mixture set")
@@ -184,22 +110,19 @@ def mixture_set(text: str, names: Iterable[Any] | None, sizes: ArrayLike) -> Mix
         raise InputError(f"{text}:", str(error), "correct the file") from None
 
 
-def _around_the_data(kind: str, number: str, m: Array) -> MixtureSet:
-    """Mixtures not too far from m̄; what cannot be is refused in the words that were given."""
-    found, center = f"is '{kind}:{number}'", data_mixture(m).mixture
+def _around_the_data(kind: type[MixtureSet], text: str, number: str, m: Array) -> MixtureSet:
+    """Mixtures not too far from m̄; a number that cannot be is refused in the words given."""
     try:
         value = float(number)
     except ValueError:
-        raise InputError("mixtures", found, f"give a number, as in {EXAMPLES[kind]}") from None
+        fix = f"give a number, as in {kind.words}"
+        raise InputError("mixtures", f"is {text!r}", fix) from None
     try:
-        if kind == "chi2":
-            return Chi2Ball(m, value)
-        return cvar(center, value) if kind == "cvar" else TVBall(center, value)
+        return kind.around(m, value)
     except InputError as error:
-        if error.argument not in ("r", "alpha", "rho"):  # as the sets call the number
+        if error.argument in ("mixture", "sizes"):  # the data are at fault, not the number
             raise
-        fix = f"{error.fix}, as in {EXAMPLES[kind]}"
-        raise InputError("mixtures", found, fix) from None
+        raise InputError("mixtures", f"is {text!r}", f"{error.fix}, as in {kind.words}") from None
 
 
 def _mixtures_of_file(path: Path, names: list[str]) -> MixtureSet:
