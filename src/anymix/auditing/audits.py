@@ -157,29 +157,7 @@ def assembled(
     n_empty_cells: int = 0,
     n_outside: int = 0,
 ) -> Audit:
-    """The audit of predictions that are read, of rows in memory or on disk.
-
-    Parameters
-    ----------
-    read : Predictions
-        Losses and measures, of arrays or of `Stretched` numbers.
-    parts : dict
-        The rows of each domain: their numbers, or a `Run` of rows on disk.
-    pooled : ndarray of int or Run
-        All rows that count.
-    target : MixtureSet
-        Λ.
-    w : ndarray of shape (n,) or None
-        What each row counts.
-    confidence, loss_bound, guarantee
-        As `audit` takes them.
-    n_empty_cells, n_outside : int
-        As `Audit` has them.
-
-    Returns
-    -------
-    Audit
-    """
+    """The audit of predictions that are read, of rows in memory or on disk."""
     rows, sizes = list(parts.values()), np.array([len(part) for part in parts.values()])
     said, losses, most = _within(read, pooled, loss_bound, w)
     total = losses.of(pooled, confidence)

@@ -45,32 +45,7 @@ DIFFERENCES = {
 def asked_measures(
     metrics: Any, read: Predictions, y_true: Any, y_pred: Any, weights: Array | None
 ) -> dict[str, Measure]:
-    """What to measure besides what every audit does.
-
-    Parameters
-    ----------
-    metrics : str, sequence or mapping
-        Names of the table above, or name → name, scorer or function.
-    read : Predictions
-        What was predicted.
-    y_true, y_pred : array-like
-        As they were given, for functions.
-    weights : ndarray of shape (n,) or None
-        What each row counts.
-
-    Returns
-    -------
-    dict of str to Measure
-
-    Examples
-    --------
-    >>> from anymix.auditing.predictions import read_predictions
-    >>> y, said = [0, 1, 1, 0], [1, 1, 0, 0]
-    >>> read = read_predictions(y, said, None, None, np.arange(4))
-    >>> found = asked_measures(["selection_rate", "f1"], read, y, said, None)
-    >>> {name: measure.of(np.arange(4), 0.95).value for name, measure in found.items()}
-    {'selection_rate': 0.5, 'f1': 0.5}
-    """
+    """What to measure besides what every audit does."""
     wanted = _named(metrics)
     if wanted and read.answers is None:
         fix = "give what is true and what was predicted"
@@ -106,13 +81,7 @@ def _named(metrics: Any) -> dict[str, Any]:
 
 
 def other_than_rates(metrics: Any) -> list[str]:
-    """The names of what is asked for that is no rate: no count of rows tells it.
-
-    Examples
-    --------
-    >>> other_than_rates(["rates", "f1"]), other_than_rates("true_positive_rate")
-    (['f1'], [])
-    """
+    """The names of what is asked for that is no rate: no count of rows tells it."""
     return [name for name, what in _named(metrics).items() if what not in RATES]
 
 
@@ -225,26 +194,6 @@ def disparities(
 
     The intervals hold for all domains at once: each rate is within its own at level 1 − α/p (a
     union bound over p domains, and over both rates for the odds).
-
-    Parameters
-    ----------
-    measures : mapping of str to Measure
-        Those of the audit; only rates are looked at.
-    parts : list of ndarray
-        The rows of each domain.
-    confidence : float
-        The level, such as 0.95.
-
-    Returns
-    -------
-    dict of str to Estimate
-        For the differences whose rates are there.
-
-    Examples
-    --------
-    >>> rates = {"selection_rate": Share(np.array([True, True, False, False]))}
-    >>> disparities(rates, [np.array([0, 1]), np.array([2, 3])], 0.95)
-    {'demographic_parity_difference': Estimate(value=1.0, low=0.0, high=1.0)}
     """
     found = {}
     for name, rates in DIFFERENCES.items():

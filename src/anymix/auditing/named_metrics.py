@@ -53,30 +53,7 @@ LIMITS = (
 def measure_of(
     score: Any, answers: Answers, weights: Array | None, metric: Callable[[Rows], float]
 ) -> Share | Resampled:
-    """What a scorer measures, with the best interval that is known.
-
-    Parameters
-    ----------
-    score : scorer
-        Of scikit-learn.
-    answers : Answers
-        What is true and what was said.
-    weights : ndarray of shape (n,) or None
-        What each row counts.
-    metric : function
-        The scorer as a function of rows.
-
-    Returns
-    -------
-    Share or Resampled
-
-    Examples
-    --------
-    >>> from sklearn.metrics import get_scorer
-    >>> answers = Answers(np.array([1, 0, 1, 1]), np.array([1, 1, 1, 0]), None, 2)
-    >>> measure_of(get_scorer("f1"), answers, None, len).of(np.arange(4), 0.95)  # q = 2/4
-    Estimate(value=0.6667, low=0.1266, high=0.9650)
-    """
+    """What a scorer measures, with the best interval that is known."""
     name, more = score._score_func.__name__, dict(score._kwargs)
     average = more.pop("average", "binary")
     if score._sign == 1 and not {k: v for k, v in more.items() if v is not None} and answers.K:

@@ -61,33 +61,7 @@ def read_predictions(
     pooled: Rows,
     weights: Array | None = None,
 ) -> Predictions:
-    """What y_pred is, its loss row by row, and what else to measure.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,) or None
-        What is true; None if y_pred holds losses.
-    y_pred : array-like of shape (n,) or (n, K)
-        Labels, probabilities, values or losses.
-    loss : str or None
-        The name of the loss; None is the one that fits.
-    classes : array-like or None
-        The classes in the order of the columns of y_pred.
-    pooled : ndarray of int
-        All rows that count at all.
-    weights : ndarray of shape (n,) or None
-        What each row counts; None is the same for all.
-
-    Returns
-    -------
-    Predictions
-
-    Examples
-    --------
-    >>> found = read_predictions(["no", "yes"], [0.5, 0.25], None, None, np.arange(2))
-    >>> found.kind, found.loss, found.row_losses.round(2), list(found.measures)
-    ('probabilities', 'log', array([0.69, 1.39]), ['accuracy', 'auc', 'calibration_error'])
-    """
+    """What y_pred is, its loss row by row, and what else to measure."""
     n = count(y_pred)
     if y_true is None:
         return _given_losses(y_pred, loss, n)

@@ -35,27 +35,11 @@ LOOKS_WEAK = 2.0  # standard errors, on the rows searched, that make a group wor
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """Numbers to split by; of a category, whether a row has this level.
+    """Numbers to split by; of a category, whether a row has this level."""
 
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    values : ndarray of shape (n,)
-        The numbers.
-    level : object
-        The level; None for a column of numbers.
-
-    Examples
-    --------
-    >>> age = Column("age", np.array([20.0, 40.0, 60.0]))
-    >>> age.describe(30.0, np.inf), age.inside(30.0, np.inf)
-    ('age > 30', array([False,  True,  True]))
-    """
-
-    name: str
-    values: Array
-    level: Any = None
+    name: str  # what it is called
+    values: Array  # (n,) numbers
+    level: Any = None  # level
 
     def inside(self, low: float, high: float) -> Mask:
         """Whether low < value ≤ high, (n,)."""
@@ -83,14 +67,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows with low < column ≤ high for one column or more.
+    """Rows with low < column ≤ high for one column or more."""
 
-    Parameters
-    ----------
-    limits : tuple
-        (column number, low, high) of each, in the order of the columns.
-    """
-
+    # (column number, low, high) of each, in the order of the columns
     limits: tuple[tuple[int, float, float], ...]
 
     def rows(self, columns: Sequence[Column]) -> Mask:
@@ -119,27 +98,7 @@ def groups_that_look_weak(
     fewest: int,
     rng: np.random.Generator,
 ) -> Iterator[Group]:
-    """Groups with a larger loss than the others on the rows searched, the worst-looking first.
-
-    Parameters
-    ----------
-    columns : sequence of Column
-        What groups are described by.
-    loss : ndarray of shape (n,)
-        The losses.
-    searched : ndarray of bool, shape (n,)
-        The rows to look at.
-    max_depth : int
-        How many conditions a group may have.
-    fewest : int
-        How many of the rows searched it must have, and leave out.
-    rng : Generator
-        Chooses rows if there are too many.
-
-    Yields
-    ------
-    Group
-    """
+    """Groups with a larger loss than the others on the rows searched, the worst-looking first."""
     share, rows = 1.0, searched
     if searched.sum() > MOST_ROWS:
         share = MOST_ROWS / float(searched.sum())

@@ -23,26 +23,7 @@ __all__ = ["columns_of", "n_rows", "read_columns"]
 
 
 def columns_of(argument: str, values: Any) -> dict[str, Any] | None:
-    """The columns by name, if there are several; None for a single one.
-
-    Parameters
-    ----------
-    argument : str
-        What the values are called, for errors.
-    values : frame, mapping, array-like of shape (n, q), or anything else
-        Columns of a frame or a mapping have names, others are numbered from 1.
-
-    Returns
-    -------
-    dict or None
-
-    Examples
-    --------
-    >>> list(columns_of("y_true", {"ill": [0, 1], "old": [1, 1]}))
-    ['ill', 'old']
-    >>> list(columns_of("y_true", [[0, 1], [1, 1]])), columns_of("y_true", [0, 1])
-    (['column 1', 'column 2'], None)
-    """
+    """The columns by name, if there are several; None for a single one."""
     if isinstance(values, dict):
         if not values:
             raise InputError(argument, "has no columns", "give one or more by name")
@@ -65,32 +46,7 @@ def _first(values: Any) -> Any:
 def read_columns(
     y_true: dict[str, Any], y_pred: Any, loss: str | None, pooled: Rows, weights: Array | None
 ) -> Predictions:
-    """All columns as one prediction.
-
-    Parameters
-    ----------
-    y_true : dict
-        What is true, by column.
-    y_pred : frame, mapping or array-like of shape (n, q)
-        What was predicted of each, by the same names or in the same order.
-    loss : str or None
-        The name of the loss, the same for all.
-    pooled : ndarray of int
-        All rows that count at all.
-    weights : ndarray of shape (n,) or None
-        What each row counts.
-
-    Returns
-    -------
-    Predictions
-
-    Examples
-    --------
-    >>> y, said = {"a": [0, 1], "b": [1, 1]}, {"a": [0, 0], "b": [0, 1]}
-    >>> found = read_columns(y, said, None, np.arange(2), None)
-    >>> found.loss, found.row_losses, list(found.measures)
-    ('hamming', array([0.5, 0.5]), ['accuracy of a', 'accuracy of b'])
-    """
+    """All columns as one prediction."""
     said = columns_of("y_pred", y_pred)
     if said is None or len(said) != len(y_true):
         found = f"has {1 if said is None else len(said)} columns, but {len(y_true)} are true"

@@ -24,33 +24,12 @@ class TerminalTable:
 
     Columns at the end that find no room without breaking words are left out, and named below. Of
     more than 12 domains the ten worst are shown.
-
-    Parameters
-    ----------
-    heads : sequence of str
-        The headings; the first is that of the names.
-    rows : sequence of sequences of str
-        The cells of the domains, then those of the totals.
-    n_totals : int
-        How many of the last rows are totals.
-    badness : sequence of float
-        How bad each domain is; the worst are shown first if there are many.
-
-    Examples
-    --------
-    >>> table = TerminalTable(["domain", "rows"], [["a", "7"], ["all", "7"]], 1, [0.5])
-    >>> Console(width=20, highlight=False).print(table)
-    domain rows
-    ───────────
-    a         7
-    <BLANKLINE>
-    all       7
     """
 
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    n_totals: int
-    badness: Sequence[float]
+    heads: Sequence[str]  # headings
+    rows: Sequence[Sequence[str]]  # cells of the domains, then those of the totals
+    n_totals: int  # how many of the last rows are totals
+    badness: Sequence[float]  # how bad each domain is
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
         shown, n = self._domains(), len(self.rows) - self.n_totals

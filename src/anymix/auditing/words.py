@@ -30,24 +30,7 @@ FEW_ROWS = 30  # domains below it are named in the summary
 
 
 def short(value: float, digits: int = 4) -> str:
-    """A number, whatever its unit: fewer decimals the larger it is, thousands apart by commas.
-
-    Parameters
-    ----------
-    value : float
-        The number; a dash for NaN.
-    digits : int
-        The decimals of a number below 10.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> [short(x) for x in (0.5, 12.3456, 123.456, 54321.6, 1.5e-7)]
-    ['0.5000', '12.35', '123.5', '54,322', '1.5e-07']
-    """
+    """A number, whatever its unit: fewer decimals the larger it is, thousands apart by commas."""
     if math.isnan(value):
         return "-"
     size = abs(value)

@@ -31,25 +31,7 @@ def clusters_by_bound(
     n_init: int = 10,
     max_iter: int = 300,
 ) -> tuple[Clusters, Array]:
-    """The best clusters of the K = 1, 2, … whose bound is least, and the bounds of all K.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        The clients' statistics, as `divergence.read` gives them.
-    sizes : ndarray of shape (n,)
-        m_i, the rows of each client.
-    divergence : Divergence
-        D.
-    rng : Generator
-        The source of the seeds.
-    n_init, max_iter : int
-        As in `best_clusters`.
-
-    Returns
-    -------
-    Clusters, ndarray of shape (at most 20,)
-    """
+    """The best clusters of the K = 1, 2, … whose bound is least, and the bounds of all K."""
     tried = [
         best_clusters(X, sizes, K, divergence, rng, n_init, max_iter)
         for K in range(1, min(len(X), MOST_BY_BOUND) + 1)

@@ -20,17 +20,7 @@ def is_installed(package: str) -> bool:
 
 
 def check_inputs(tables: Sequence[Path | None], encoding: str, mixtures: str = "") -> None:
-    """Refuse what is not there, and an encoding that nobody knows, before anything is loaded.
-
-    Parameters
-    ----------
-    tables : sequence of Path
-        The tables to read; None for one that was not asked for.
-    encoding : str
-        That of the text in them.
-    mixtures : str
-        What the option of that name says; a file if it ends in .json.
-    """
+    """Refuse what is not there, and an encoding that nobody knows, before anything is loaded."""
     for path in tables:
         if path is not None and not path.is_file():
             fix = "give the path of a CSV, TSV, Excel or Parquet file"
@@ -45,15 +35,7 @@ def check_inputs(tables: Sequence[Path | None], encoding: str, mixtures: str = "
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None] = ()) -> None:
-    """Refuse, before any work, paths that cannot be written, are read as well, or are the same.
-
-    Parameters
-    ----------
-    outputs : mapping of str to Path
-        The files to write by their options; None for one that was not asked for.
-    inputs : sequence of Path
-        The files to read.
-    """
+    """Refuse, before any work, paths that cannot be written, are read as well, or are the same."""
     taken = {path: "is also read" for path in inputs if path is not None and path.exists()}
     for option, path in outputs.items():
         if path is None:
@@ -102,15 +84,7 @@ def _same(a: Path, b: Path) -> bool:
 
 
 def write_output(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file whole or not at all; into a pipe or a device, at once when all of it is there.
-
-    Parameters
-    ----------
-    path : Path
-        The file, pipe or device.
-    write : function
-        Called with the path of a new file to write.
-    """
+    """Write a file whole or not at all; into a pipe or a device, all of it at once."""
     if not is_stream(path):
         write_whole(path, write)
         return

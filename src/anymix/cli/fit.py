@@ -282,13 +282,7 @@ def _check_test(table: Path, test: Path | None) -> None:
 
 
 def class_weights(text: str | None) -> str | dict[str, float] | None:
-    """The weights of the classes, as `fit_table` takes them.
-
-    Examples
-    --------
-    >>> class_weights("yes=3,no=1"), class_weights("balanced"), class_weights(None)
-    ({'yes': 3.0, 'no': 1.0}, 'balanced', None)
-    """
+    """The weights of the classes, as `fit_table` takes them."""
     if text is None or text == "balanced":
         return text
     found = {}

@@ -18,19 +18,7 @@ FindSegments = Annotated[
 def segments_of(
     frame: Any, audit: Any, domain: list[str], named: list[str | None]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """What the search found, as JSON has it, and in sentences.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The table.
-    audit : Audit
-        Its audit.
-    domain : list of str
-        The columns of the domains.
-    named : list of str or None
-        Columns that may not describe a group: the target, the predictions, losses.
-    """
+    """What the search found, as JSON has it, and in sentences."""
     from anymix.tables.segmented import frame_segments, segment_in_words
 
     found = frame_segments(frame, audit, domain, [name for name in named if name])

@@ -32,27 +32,13 @@ __all__ = ["LinearFit", "fit_problem", "rare_parts"]
 
 @dataclass(frozen=True, eq=False)
 class LinearFit:
-    """A fitted model, with Λ and b that it was fitted for, and the solver's proof.
+    """A fitted model, with Λ and b that it was fitted for, and the solver's proof."""
 
-    Parameters
-    ----------
-    model : LinearModel
-        The model, which predicts.
-    solution : Solution
-        w, λ and the certificate, as the solver gave them.
-    mixtures : MixtureSet
-        Λ, the mixtures to guard against (all of it, whatever t).
-    baseline : ndarray of shape (p,)
-        b, what the losses were compared with.
-    domain_names : ndarray of shape (p,)
-        Names of the domains.
-    """
-
-    model: LinearModel
-    solution: Solution
-    mixtures: MixtureSet
-    baseline: Array
-    domain_names: NDArray[Any]
+    model: LinearModel  # model, which predicts
+    solution: Solution  # w, λ and the certificate, as the solver gave them
+    mixtures: MixtureSet  # Λ, the mixtures to guard against (all of it, whatever t)
+    baseline: Array  # (p,) b, what the losses were compared with
+    domain_names: NDArray[Any]  # (p,) names of the domains
 
     @staticmethod
     def of(
@@ -110,15 +96,7 @@ def fit_problem(
     verbose: bool = False,
     **limits: Any,
 ) -> LinearFit:
-    """Solve the problem, with the offsets that the baseline says; limits are tol and max_iter.
-
-    Examples
-    --------
-    >>> problem = LinearDomains([[0.0]] * 4, [1, 1, 0, 1], ["a", "a", "b", "b"])
-    >>> found = fit_problem(problem, Objective(gamma=0.0))
-    >>> found.domain_names.tolist(), round(found.agnostic_loss, 4)
-    (['a', 'b'], 0.6931)
-    """
+    """Solve the problem, with the offsets that the baseline says; limits are tol and max_iter."""
     problem = problem.merged()  # once for all solutions
     Λ = objective.target(problem.sizes, problem.domain_names)  # all of it, whatever t is
     b = baseline_losses(problem, baseline, objective, **limits)

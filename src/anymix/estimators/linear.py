@@ -419,14 +419,7 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
 def estimator_of(
     found: LinearFit, gamma: float, **parameters: Any
 ) -> AgnosticClassifier | AgnosticRegressor:
-    """The estimator that a fit amounts to, fitted.
-
-    Examples
-    --------
-    >>> problem = LinearDomains([[0.0], [1.0]] * 4, [0, 1] * 4, ["a", "a", "b", "b"] * 2)
-    >>> estimator_of(fit_problem(problem, Objective(gamma=0.1)), 0.1).predict([[0.0], [1.0]])
-    array([0, 1])
-    """
+    """The estimator that a fit amounts to, fitted."""
     make: Any = AgnosticRegressor if found.model.classes is None else AgnosticClassifier
     estimator = make(found.mixtures, gamma, **parameters)
     estimator.__dict__.update(found.attributes(), n_features_in_=found.model.coef.shape[1])

@@ -18,29 +18,12 @@ __all__ = ["LinearModel"]
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """z = X coefᵀ + intercept: a value, the log odds of two classes, or the scores of K ≥ 3.
+    """z = X coefᵀ + intercept: a value, the log odds of two classes, or the scores of K ≥ 3."""
 
-    Parameters
-    ----------
-    coef : ndarray of shape (1, d) or (K, d)
-        Coefficients of the features.
-    intercept : ndarray of shape (1,) or (K,)
-        What is added to each score.
-    classes : ndarray of shape (2,) or (K,), or None
-        The classes; None in regression.
-    deviations : Deviations or None
-        What the scores of each domain differ by, if the domain is a feature.
-
-    Examples
-    --------
-    >>> model = LinearModel(np.array([[1.0]]), np.array([0.0]), np.array(["no", "yes"]))
-    >>> model.predict(np.array([[2.0], [-1.0]])).tolist()
-    ['yes', 'no']
-    """
-
-    coef: Array
-    intercept: Array
-    classes: NDArray[Any] | None
+    coef: Array  # (1, d) coefficients of the features
+    intercept: Array  # (1,) what is added to each score
+    classes: NDArray[Any] | None  # (2,) classes
+    # what the scores of each domain differ by, if the domain is a feature
     deviations: Deviations | None = None
 
     @property

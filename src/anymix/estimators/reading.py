@@ -48,13 +48,7 @@ def read_classes(
 
 
 def class_weights(y: Any, class_weight: Any, sample_weight: Any) -> Any:
-    """The weights of the rows times those of their classes.
-
-    Examples
-    --------
-    >>> class_weights(["a", "a", "b"], {"a": 2.0, "b": 1.0}, [1, 2, 3])
-    array([2., 4., 3.])
-    """
+    """The weights of the rows times those of their classes."""
     if class_weight is None:
         return sample_weight
     try:

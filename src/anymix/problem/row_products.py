@@ -21,14 +21,6 @@ def products(X: Any) -> sparse.csc_array | None:
 
     They are made once for a table, in the time of about four matrices Σ_i h_i x_i x_iᵀ. From then
     on such a matrix takes a seventh of the time.
-
-    Examples
-    --------
-    >>> X = sparse.csr_array([[2.0, 0.0, 3.0]])
-    >>> products(X).toarray().reshape(3, 3)
-    array([[4., 0., 6.],
-           [0., 0., 0.],
-           [0., 0., 9.]])
     """
     if not sparse.issparse(X) or X.shape[1] > WIDEST:
         return None

@@ -19,27 +19,7 @@ Record = Mapping[str, Any]
 
 
 def training_curves(history: Any, names: list[str]) -> dict[str, Any]:
-    """The curves of a history, from at most 400 of its records.
-
-    Parameters
-    ----------
-    history : iterable of mappings, or None
-        Records with "iteration" or "step", and with "upper" and "lower", with "mixture" (p,), or
-        with both, such as `Solution.history`.
-    names : list of str
-        The names of the p domains.
-
-    Returns
-    -------
-    dict
-        "values" has the steps and both values, "shares" the steps and a series for every domain
-        of large share; either is None where no record has it.
-
-    Examples
-    --------
-    >>> training_curves([{"step": 1, "upper": 0.5, "lower": 0.25}], ["a", "b"])["values"]
-    {'step': [1], 'upper': [0.5], 'lower': [0.25]}
-    """
+    """The curves of a history, from at most 400 of its records."""
     records = _records(history)
     return {
         "values": _values(_thinned([r for r in records if "upper" in r])),

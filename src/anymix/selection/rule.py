@@ -44,31 +44,7 @@ class NothingGained(UserWarning):
 
 
 def choose(judged: Judged, price: float = 0.05) -> int:
-    """The place of the model to use; 0 is the reference.
-
-    Parameters
-    ----------
-    judged : Judged
-        The losses of the candidates on held-out rows.
-    price : float
-        The part by which the mean loss of all rows may rise: 0 asks for free gains only, inf is
-        the purely agnostic choice.
-
-    Returns
-    -------
-    int
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> from anymix.mixtures import Simplex
-    >>> from anymix.selection.held_out import HeldOut
-    >>> average = sparse.csc_array(np.kron(np.eye(2), np.full((1, 4), 0.25)))
-    >>> losses = np.array([[1, 1, 1, 1, 4, 4, 5, 5.0], [1.2, 1.2, 1.2, 1.2, 4, 4, 4.5, 4.5]])
-    >>> found = HeldOut(losses, average, Simplex(2), np.zeros(2), np.array([0.9, 0.1]))
-    >>> choose(found), choose(found, price=0.2)   # A is 1.35 and 1.505; V falls by 0.25 ± 0.14
-    (0, 1)
-    """
+    """The place of the model to use; 0 is the reference."""
     V = np.where(admissible(judged, price), judged.expected, np.inf)
     c = int(np.argmin(V))
     gain, error = judged.gain(c)

@@ -22,31 +22,6 @@ def worst_balanced_threshold(
     """The threshold of the best worst balanced accuracy, or ½ where that is not surely better.
 
     Whether it is better is judged on each fold's rows with the threshold of the others.
-
-    Parameters
-    ----------
-    p : ndarray of shape (n,)
-        Held-out probabilities of the positive class.
-    positive : ndarray of bool, shape (n,)
-        Whether it came.
-    k : ndarray of shape (n,)
-        The domain of each row; those with few rows of a class do not count.
-    weight : ndarray of shape (n,)
-        The weight of each row.
-    fold : ndarray of shape (n,)
-        The number of each row's fold.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> positive, k, fold = rng.random(2000) < 0.1, np.zeros(2000, dtype=int), np.arange(2000) % 5
-    >>> p = np.clip(0.1 + 0.1 * positive + 0.02 * rng.normal(size=2000), 0, 1)
-    >>> round(worst_balanced_threshold(p, positive, k, np.ones(2000), fold), 2)
-    0.15
     """
     cell = 2 * k + positive
     counts = np.bincount(cell, minlength=2 * (k.max() + 1)).reshape(-1, 2)
