@@ -329,5 +329,5 @@ def test_a_class_that_a_fold_lacks_is_named() -> None:
     X, y, domains = labels_data(n_small=20)
     once = np.where(np.arange(len(y)) == 7, "once", y)
     rows = rows_of(X, once, domains)
-    with pytest.raises(ValueError, match=r"class 'once' of y .* in the training part of fold \d"):
+    with pytest.raises(ValueError, match=r"class .*'once' .*training part"):
         search(rows, deal(sorted_rows(rows), 5), agnostic([0.1]))
