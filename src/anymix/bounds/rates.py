@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.errors import InputError, finite_number
 from anymix.mixtures import Chi2Penalty, MixtureSet
 from anymix.problem.linear import LinearDomains, squared_lengths
-from anymix.problem.losses import CrossEntropy
 from anymix.solvers.certificates import Objective
 from anymix.solvers.samplers import (
     EveryDomain,
@@ -248,10 +246,8 @@ def _row_bounds(problem: LinearDomains, w_radius: float) -> tuple[float, float]:
     length = math.sqrt(float(squared_lengths(problem).max()))
     reach = w_radius * length
     target = 0.0 if problem.classes is not None else float(np.abs(problem.y).max())
-    loss: Any = problem.loss
-    classes = {"n_classes": max(2, problem.n_scores)} if isinstance(loss, CrossEntropy) else {}
-    M: float = loss.bound(reach, target, **classes)
-    return M, loss.lipschitz(reach, target, **classes) * length
+    loss, K = problem.loss, max(2, problem.n_scores)
+    return loss.bound(reach, target, K), loss.lipschitz(reach, target, K) * length
 
 
 def _penalty_gradient(mixtures: MixtureSet, penalty: Chi2Penalty) -> float:

@@ -17,11 +17,11 @@ from anymix.estimators.domain_features import Kind
 from anymix.estimators.fitting import LinearFit
 from anymix.estimators.ordinary import Anchor
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
-from anymix.estimators.reading import class_weights, read_classes, read_numbers, regression_loss
+from anymix.estimators.reading import class_weights, read_classes, read_numbers
 from anymix.estimators.training import AgnosticLinear
 from anymix.mixtures import Penalty
 from anymix.mixtures.choosing import Mixtures
-from anymix.problem.losses import CrossEntropy, Loss
+from anymix.problem.losses import CrossEntropy, Loss, regression_loss
 from anymix.problem.rows import Rows
 
 __all__ = ["AgnosticClassifier", "AgnosticRegressor", "estimator_of"]
@@ -163,9 +163,10 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
         domain that was not fitted, are served by the shared part.
     loss : str
-        "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
+        The name of a loss: "squared", ℓ = ½ (z − y)², "huber", which is linear beyond
+        |z − y| = delta, or any other of numbers (`anymix.problem.losses.named_losses`).
     delta : float
-        Where the Huber loss turns from a square into a line; the squared loss does not look at it.
+        Where the Huber loss turns from a square into a line; other losses do not look at it.
     norm : str
         R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
     prior : Penalty or None
@@ -242,11 +243,10 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         self.delta = delta
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
-        loss = regression_loss(self.loss, self.delta)
-        return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, loss)
+        return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, self._loss())
 
     def _loss(self) -> Loss:
-        return regression_loss(self.loss, self.delta)
+        return regression_loss(self.loss, delta=self.delta)
 
 
 def estimator_of(

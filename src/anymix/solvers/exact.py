@@ -210,7 +210,7 @@ def check_solver_input(problem: Oracle, tol: float, max_iter: int) -> None:
     """Refuse losses without curvature, and numbers that say nothing."""
     if not problem.is_smooth:
         loss = getattr(problem, "loss", "the loss")
-        fix = "use CrossEntropy, SquaredError or Huber here, or a stochastic solver"
+        fix = "use a loss with curvature such as CrossEntropy here, or a stochastic solver"
         raise InputError("", f"{loss} has no curvature for the exact solver", fix)
     if not (isinstance(tol, numbers.Real) and 0 < tol < np.inf):
         raise InputError("tol", f"is {tol!r}", "give a positive number such as 1e-6")

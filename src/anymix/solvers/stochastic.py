@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.errors import InputError
 from anymix.mixtures import DirichletPrior, MixtureSet, Penalty
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
 from anymix.solvers.game import Game
 from anymix.solvers.iterates import Iterate, PlayersPoint
 from anymix.solvers.optimizers import SGD, Adagrad, Adam, Momentum, Optimizer
@@ -267,7 +266,6 @@ def _run(game: Game, state: Mapping[str, Any] | None, compiled: bool | None) -> 
 def _obstacle(game: Game) -> str | None:
     """What the compiled loop does not take, or None."""
     takes: dict[str, tuple[object, tuple[type, ...]]] = {
-        "loss": (game.problem.loss, (CrossEntropy, SquaredError, Huber, Hinge)),
         "sampler": (game.sampler, (PerDomain, Weighted)),
         "mixture_sampler": (game.mixture_sampler, (EveryDomain, UniformDomain)),
         "optimizer": (game.optimizer, (SGD, Momentum, Adagrad, Adam)),
@@ -276,6 +274,8 @@ def _obstacle(game: Game) -> str | None:
         if type(value) not in kinds:
             known = ", ".join(kind.__name__ for kind in kinds)
             return f"{name} is {type(value).__name__} and there is compiled code for {known}"
+    if game.problem.loss.scalar is None:
+        return f"loss is {game.problem.loss} and has no scalar form to compile"
     objective = game.objective
     mixtures = objective.mixtures
     if not (mixtures.is_simplex or mixtures.is_point):
