@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         Vertices,
         cvar,
     )
-    from anymix.problem import CrossEntropy, Hinge, Huber, LinearDomains, SquaredError
+    from anymix.problem import CrossEntropy, Hinge, Huber, LinearDomains, Poisson, SquaredError
     from anymix.solvers import (
         Certificate,
         Frontier,
@@ -68,7 +68,7 @@ _NAMES = {
     "Personalized agnostic_scorer",
     "anymix.mixtures": "Adversary Box Chi2Ball Chi2Penalty DirichletPrior Hull MixtureSet Point "
     "Simplex TVBall Vertices cvar",
-    "anymix.problem": "CrossEntropy Hinge Huber LinearDomains SquaredError",
+    "anymix.problem": "CrossEntropy Hinge Huber LinearDomains Poisson SquaredError",
     "anymix.solvers": "Certificate Frontier Solution certify optimistic_afl pareto_front solve "
     "stochastic_afl",
 }
@@ -104,6 +104,7 @@ __all__ = [
     "MixtureSet",
     "Personalized",
     "Point",
+    "Poisson",
     "Simplex",
     "Solution",
     "SquaredError",
