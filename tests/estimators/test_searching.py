@@ -14,9 +14,10 @@ import anymix as ax
 from anymix.errors import InputError
 from anymix.estimators import folding, searching
 from anymix.estimators.overfitting import OverfitWarning
-from anymix.estimators.reading import read_classes, read_numbers, regression_loss
+from anymix.estimators.reading import read_classes, read_numbers
 from anymix.estimators.searching import Candidate, Found, Plan, candidates_of, search
 from anymix.problem.dealing import deal, sorted_rows
+from anymix.problem.losses import regression_loss
 from anymix.problem.rows import Rows
 from anymix.selection.held_out import HeldOut
 from anymix.selection.rule import choose
@@ -139,9 +140,7 @@ def test_a_regression_is_that_of_brute_force(loss: str) -> None:
     X, y, domains = numbers_data()
     folds = list(StratifiedKFold(4).split(X, domains))
     gammas = (1.0, 0.1, 0.01)
-    rows = read_numbers(
-        ax.AgnosticRegressor(), X, y, domains, None, True, regression_loss(loss, 1.0)
-    )
+    rows = read_numbers(ax.AgnosticRegressor(), X, y, domains, None, True, regression_loss(loss))
     held = search(rows, folds, agnostic(gammas)).held_out
     losses = np.empty((3, len(y)))
     for i, gamma in enumerate(gammas):

@@ -516,7 +516,7 @@ class Line:
         self.gradient, self.jacobian = here.gradient, here.jacobian
         self.hessian, self.dual, self.floor = here.hessian, here.dual, here.floor
         self.hessian_diagonal, self.hessian_vector = here.hessian_diagonal, here.hessian_vector
-        self.hessian_blocks = here.hessian_blocks
+        self.hessian_blocks, self.steepness = here.hessian_blocks, here.steepness
 
 
 @pytest.mark.parametrize("gamma", [0.0, 1e-2])

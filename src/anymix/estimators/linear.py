@@ -29,13 +29,12 @@ from anymix.estimators.reading import (
     read_classes,
     read_numbers,
     refuse_class_weight,
-    regression_loss,
 )
 from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.objective import Objective
 from anymix.problem.far_rows import far_problem
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import CrossEntropy, Loss
+from anymix.problem.losses import CrossEntropy, Loss, regression_loss
 from anymix.problem.rows import ALL, Rows
 from anymix.solvers.certificates import Certificate
 from anymix.solvers.exact import Solution
@@ -333,9 +332,10 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
         domain that was not fitted, are served by the shared part.
     loss : str
-        "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
+        The name of a loss: "squared", ℓ = ½ (z − y)², "huber", which is linear beyond
+        |z − y| = delta, or any other of numbers (`anymix.problem.losses.named_losses`).
     delta : float
-        Where the Huber loss turns from a square into a line; the squared loss does not look at it.
+        Where the Huber loss turns from a square into a line; other losses do not look at it.
     fit_intercept : bool
         Whether to learn an intercept.
     max_iter : int
@@ -409,11 +409,10 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         self.delta = delta
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
-        loss = regression_loss(self.loss, self.delta)
-        return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, loss)
+        return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, self._loss())
 
     def _loss(self) -> Loss:
-        return regression_loss(self.loss, self.delta)
+        return regression_loss(self.loss, delta=self.delta)
 
 
 def estimator_of(

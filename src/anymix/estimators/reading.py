@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from anymix.errors import InputError
 from anymix.problem.entries import encode
-from anymix.problem.losses import CrossEntropy, Huber, Loss, SquaredError
+from anymix.problem.losses import CrossEntropy, Loss, SquaredError
 from anymix.problem.rows import Rows, weighted_domains
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "read_classes",
     "read_numbers",
     "refuse_class_weight",
-    "regression_loss",
     "rows_without_features",
     "targets_of",
 ]
@@ -78,13 +77,6 @@ def read_numbers(
     """Checked input of a regressor: X and y are numbers, and the loss is given."""
     X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
     return Rows.read(X, y, domains, loss, sample_weight=sample_weight, intercept=intercept)
-
-
-def regression_loss(loss: str, delta: float) -> Loss:
-    """The loss of that name: "squared", or "huber" with its delta."""
-    if loss not in ("squared", "huber"):
-        raise InputError("loss", f"is {loss!r}", "give 'squared' or 'huber'")
-    return SquaredError() if loss == "squared" else Huber(delta)
 
 
 def targets_of(estimator: Any, y: Any, n: int) -> NDArray[Any]:

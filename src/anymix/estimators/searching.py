@@ -33,7 +33,7 @@ from anymix.mixtures.parsing import is_mixture_of, target_mixtures
 from anymix.objective import Objective
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import Loss, SquaredError
+from anymix.problem.losses import Loss
 from anymix.problem.rows import Part, Rows, constant_losses
 from anymix.selection.held_out import HeldOut
 from anymix.solvers.exact import Solution
@@ -305,6 +305,6 @@ def _held_out(rows: Rows, losses: Array, times: Array, plan: Plan, alone: _Alone
         m / m.sum(),
         constant=np.asarray(average @ guess),
         prior=plan.objective.prior,
-        squared=isinstance(rows.loss, SquaredError),
+        squared=rows.loss.is_quadratic,
         constant_rows=guess,
     )

@@ -17,7 +17,7 @@ from scipy import sparse
 from anymix.errors import InputError
 from anymix.problem.arrays import refuse_missing
 from anymix.problem.floors import rounding_of
-from anymix.problem.losses import Loss
+from anymix.problem.losses import Growth, Loss
 from anymix.problem.row_products import products
 
 Array = NDArray[np.float64]
@@ -118,6 +118,11 @@ class WeightedRows:
     def rounding(self) -> float:
         """The relative error that a sum over the rows may have."""
         return rounding_of(self.n_rows)
+
+    @cached_property
+    def growth(self) -> Growth:
+        """How steep the losses of these rows may be."""
+        return self.loss.growth(self.y)
 
     def unpack(self, w: ArrayLike) -> tuple[Array, Array]:
         """Coefficients (n_scores, d) and intercepts (n_scores,) of the flat vector w."""

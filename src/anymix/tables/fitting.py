@@ -245,7 +245,7 @@ def fit_table(
     progress(Step("preparing the columns", 0.1))
     table = _prepared(frame, target, domains, task, drop, min_rows, drop_missing_domain, group)
     sizes, names = table.rows.sizes(), table.rows.names
-    if evaluation is None or isinstance(evaluation, int | float | np.number):
+    if evaluation is None or isinstance(evaluation, int | float | np.integer):
         table.deal(evaluation)
     else:
         table.follow_with(evaluation)

@@ -32,7 +32,9 @@ class Plan:
     judged_on: str
 
 
-def plan(rows: Rows, evaluation: float | None, groups: NDArray[Any] | None = None) -> Plan:
+def plan(
+    rows: Rows, evaluation: float | np.integer[Any] | None, groups: NDArray[Any] | None = None
+) -> Plan:
     """Which rows to fit and which to judge on, with a fair share of every domain and class."""
     n = len(rows)
     if evaluation is None:
