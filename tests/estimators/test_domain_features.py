@@ -17,7 +17,7 @@ from anymix.problem.losses import CrossEntropy
 from anymix.problem.rows import Rows
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::anymix.estimators.overfitting.OverfitWarning",
+    "ignore::anymix.estimators.fitting.OverfitWarning",
     "ignore::anymix.estimators.NothingGained",
 )
 

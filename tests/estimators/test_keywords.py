@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 import anymix as ax
 from anymix.errors import InputError
 from anymix.estimators import NoDomainsWarning, PersonalizedCV
-from anymix.estimators.folding import FewerFolds, folds
+from anymix.estimators.reading import FewerFolds, folds
 from anymix.problem.losses import CrossEntropy
 from anymix.problem.rows import Rows
 

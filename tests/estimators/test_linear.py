@@ -21,8 +21,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anymix as ax
 from anymix import datasets
-from anymix.estimators.baselines import alone_solutions
-from anymix.estimators.overfitting import OverfitWarning, _free_parameters, overfit_message
+from anymix.estimators.fitting import (
+    OverfitWarning,
+    _free_parameters,
+    alone_solutions,
+    overfit_message,
+)
 from anymix.estimators.reading import read_classes
 from anymix.problem.dealing import hold_out, sorted_rows
 

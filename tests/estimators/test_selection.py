@@ -24,8 +24,7 @@ import anymix as ax
 from anymix import datasets
 from anymix.errors import InputError
 from anymix.estimators import NothingGained
-from anymix.estimators.fitting import fit_problem
-from anymix.estimators.overfitting import OverfitWarning
+from anymix.estimators.fitting import OverfitWarning, fit_problem
 from anymix.estimators.reading import read_classes
 from anymix.estimators.searching import Plan, candidates_of, search
 from anymix.problem.dealing import deal, sorted_rows

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp, softmax
 
 from anymix.errors import InputError
-from anymix.problem import linear, row_products
+from anymix.problem import linear, weighted
 from anymix.problem.arrays import encode
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
@@ -341,7 +341,7 @@ def test_hessian_from_some_of_the_rows(
     monkeypatch: pytest.MonkeyPatch, kind: str, features: Callable[..., Any], overlap: bool
 ) -> None:
     """About right from 1500 of 15 000 rows; domains without weight do not enter."""
-    monkeypatch.setattr(row_products, "MOST", 0)  # with them, sparse rows are all taken
+    monkeypatch.setattr(weighted, "MOST_PRODUCTS", 0)  # with them, sparse rows are all taken
     rows = draw_rows(kind, 43, n=15_000)
     if overlap:
         rows = overlapping(rows, 44)

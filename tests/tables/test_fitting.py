@@ -38,7 +38,7 @@ def test_nullable_columns_of_pandas_are_read_too() -> None:
     )
 
 
-@pytest.mark.filterwarnings("ignore::anymix.estimators.overfitting.OverfitWarning")
+@pytest.mark.filterwarnings("ignore::anymix.estimators.fitting.OverfitWarning")
 @pytest.mark.parametrize("target", ["bought", "spent"])
 def test_the_model_is_that_of_the_estimators(target: str) -> None:
     frame = shop()

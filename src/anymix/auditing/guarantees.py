@@ -19,8 +19,7 @@ from anymix.auditing.domains import count, rows_by_domain
 from anymix.auditing.measures import limits
 from anymix.auditing.predictions import Predictions, read_predictions
 from anymix.auditing.stretched import Run
-from anymix.auditing.titles import LOSS_TITLES
-from anymix.auditing.words import mixture_in_words, plain, short
+from anymix.auditing.words import LOSS_TITLES, mixture_in_words, plain, short
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.parsing import Mixtures, target_mixtures

@@ -12,8 +12,7 @@ import numpy as np
 from anymix.auditing.comparisons import Comparison, compare
 from anymix.auditing.findings import Audit
 from anymix.auditing.intervals import mean
-from anymix.auditing.terminal_tables import TerminalTable
-from anymix.auditing.words import metric_title, short
+from anymix.auditing.words import TerminalTable, metric_title, short
 
 __all__ = ["KNOWN", "ORDINARY", "RECOMMENDED", "SideBySide"]
 

@@ -1,17 +1,33 @@
-"""What a command reads and writes: checked before any work, and written whole or not at all."""
+"""What a command reads and writes: checked before any work, and written whole or not at all.
+
+`-` is standard input or output, as other commands have it.
+"""
 
 import codecs
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+import typer
+
 from anymix.errors import InputError
 from anymix.files import write_whole
 
-__all__ = ["check_inputs", "check_outputs", "is_installed", "is_stream", "write_output"]
+__all__ = [
+    "STDOUT",
+    "check_inputs",
+    "check_outputs",
+    "from_stdin",
+    "is_installed",
+    "is_printed",
+    "is_stream",
+    "to_stdout",
+    "write_output",
+]
 
 
 def is_installed(package: str) -> bool:
@@ -93,3 +109,32 @@ def write_output(path: Path, write: Callable[[Path], object]) -> None:
         write(part)
         with part.open("rb") as source, path.open("ab") as sink:
             shutil.copyfileobj(source, sink)
+
+
+STDOUT = Path("/dev/stdout")
+KINDS = {b"PAR1": ".parquet", b"PK": ".xlsx", b"\x1f\x8b": ".csv.gz"}  # by the first bytes
+
+
+def from_stdin(context: typer.Context, path: Path) -> Path:
+    """The path; for `-` that of a file with what standard input has, removed at the end."""
+    if str(path) != "-":
+        return path
+    folder = tempfile.mkdtemp(prefix="anymix-")
+    context.call_on_close(lambda: shutil.rmtree(folder, ignore_errors=True))
+    first = sys.stdin.buffer.read(4)
+    kind = next((kind for mark, kind in KINDS.items() if first.startswith(mark)), ".csv")
+    table = Path(folder) / f"standard-input{kind}"
+    with table.open("wb") as file:
+        file.write(first)
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return table
+
+
+def to_stdout(path: Path | None) -> Path | None:
+    """The path; for `-` that of standard output."""
+    return STDOUT if path is not None and str(path) == "-" else path
+
+
+def is_printed(*paths: Path | None) -> bool:
+    """Whether a file goes to standard output, so that nothing else may."""
+    return STDOUT in paths

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anymix.cli.files import check_inputs, check_outputs, write_output
+from anymix.cli.files import check_inputs, check_outputs, is_printed, to_stdout, write_output
 from anymix.cli.options import (
     TABLE_NAMES,
     Decimal,
@@ -28,7 +28,6 @@ from anymix.cli.options import (
     in_options,
 )
 from anymix.cli.output import as_training, print_advice, print_result, steps, write_report
-from anymix.cli.streams import is_printed, to_stdout
 from anymix.errors import InputError, finite_number
 
 __all__ = ["fit_file"]
@@ -38,6 +37,7 @@ OPTIONS: Names = TABLE_NAMES | {
     "class_weight": ("--class-weight", None),
     "drop": ("--drop", None),
     "drop_missing_domain": ("--drop-missing-domain", None),
+    "evaluation": ("--folds", None),
     "group": ("--group", None),
     "n_jobs": ("--jobs", None),
     "gamma": ("--gamma", None),

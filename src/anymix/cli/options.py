@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anymix.cli.streams import from_stdin, to_stdout
+from anymix.cli.files import from_stdin, to_stdout
 from anymix.errors import InputError
 
 __all__ = [

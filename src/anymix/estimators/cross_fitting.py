@@ -66,7 +66,7 @@ def squared_error(y: Array, values: Array) -> Array:
 class OutOfFold:
     """What the models of one λ, one for each fold, say of the rows."""
 
-    held_out: Array  # (n, K) prediction for every row by the model that has not seen it
+    held_out: Array  # (n, K) or (n,): prediction of every row by the model that has not seen it
     fitted: Array  # (p,) loss of each domain on the rows that the models were fitted to, on average
 
 

@@ -36,7 +36,7 @@ class Deviations:
     """What the scores of each domain's rows differ by from the shared part."""
 
     kind: str  # "intercept" or "slopes"
-    coef: Array  # (K, p) coefficients of the columns of `deviation_columns`, for each score
+    coef: Array  # (K, p) or (K, p + p d): of the columns of `deviation_columns`
     names: NDArray[Any]  # (p,) domains
 
     def scores(self, X: Any, members: sparse.csr_array) -> Array:

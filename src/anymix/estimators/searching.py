@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from anymix.estimators.baselines import Baseline, alone_solutions, baseline_losses, is_regret
+from anymix.estimators.fitting import Baseline, alone_solutions, baseline_losses, is_regret
 from anymix.estimators.ordinary import (
     ROUGH,
     Anchor,
