@@ -343,10 +343,7 @@ def _largest(X: Array, width: int = 1024) -> Array:
 
 
 FULL = 0.4  # a column is full if so large a part of the rows fills it
-LEAST, MOST_PRODUCTS = (
-    2**14,
-    2**22,
-)  # entries of X: fewer are not worth it, more would take much memory
+LEAST, MOST = 2**14, 2**22  # entries of X: fewer are not worth it, more would take much memory
 
 
 class FullColumns:
@@ -396,7 +393,7 @@ class FullColumns:
         found[self.places] += (v @ self.block[rows])[self.twins]
 
 
-def split_columns(X: Any, least: int = LEAST, most: int = MOST_PRODUCTS) -> FullColumns | None:
+def split_columns(X: Any, least: int = LEAST, most: int = MOST) -> FullColumns | None:
     """The full columns of sparse rows apart; None where that is not worth it."""
     if not least <= X.nnz <= most:
         return None
