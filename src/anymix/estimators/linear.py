@@ -37,13 +37,13 @@ from anymix.estimators.keywords import NoDomainsWarning, by_name
 from anymix.estimators.ordinary import Anchor, anchor_of, given_anchor
 from anymix.estimators.reading import (
     class_weights,
+    far_problem,
     read_classes,
     read_numbers,
     refuse_class_weight,
 )
 from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.objective import Objective
-from anymix.problem.far_rows import far_problem
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Loss, regression_loss
 from anymix.problem.rows import ALL, Rows

@@ -28,6 +28,7 @@ from anymix.estimators.linear import (
 from anymix.estimators.ordinary import Anchor
 from anymix.estimators.reading import (
     class_weights,
+    far_problem,
     folds,
     read_classes,
     read_numbers,
@@ -37,7 +38,6 @@ from anymix.estimators.searching import ROBUST_GAMMAS, ROBUSTNESS, Candidate, Pl
 from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, refuse_parts
 from anymix.problem.dealing import ROWS_TO_CHOOSE, rows_to_choose
-from anymix.problem.far_rows import far_problem
 from anymix.problem.losses import CrossEntropy, Loss, regression_loss
 from anymix.problem.rows import Rows
 from anymix.selection.rule import KEPT, NothingGained, check_price

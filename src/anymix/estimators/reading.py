@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from numbers import Integral
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = [
     "FewerFolds",
     "class_weights",
     "complete_folds",
+    "far_problem",
     "folds",
     "read_classes",
     "read_numbers",
@@ -178,3 +180,31 @@ def _number_of_folds(rows: Rows, cv: int) -> int:
         found = f"cv is {cv}, but the smallest domain, {name!r}, has {least} rows"
         warnings.warn(f"{found}: {least} folds are used", FewerFolds, stacklevel=2)
     return min(cv, least)
+
+
+# A method that only such rows have, and the function (data, target, domain, **options) for them.
+READERS = {
+    "get_fragments": ("anymix.partitions.parquet_files", "from_parquet"),  # a dataset of Arrow
+    "to_arrow_refs": ("anymix.partitions.on_ray", "from_ray"),
+    "__dask_graph__": ("anymix.partitions.on_dask", "from_dask"),
+}
+
+
+def far_problem(
+    X: Any, y: Any, domains: Any, weight: Any, loss: Loss, intercept: bool
+) -> Any | None:
+    """The problem of rows that are not here; None if X is of rows that are."""
+    if hasattr(X, "brings_curvature"):
+        given = {"y": y, "domains": domains, "sample_weight": weight}
+        for name in (name for name, value in given.items() if value is not None):
+            raise InputError(name, "is given beside a problem, which has its own", "leave it out")
+        if X.loss != loss:
+            found = f"is a problem with the loss {X.loss}, but this estimator has {loss}"
+            raise InputError("X", found, "make the problem with that loss")
+        return X
+    for method, (module, name) in READERS.items():
+        if hasattr(X, method):
+            read = getattr(import_module(module), name)
+            options = {"columns": "plain", "loss": loss, "weight": weight, "intercept": intercept}
+            return read(X, y, domains, **options)
+    return None

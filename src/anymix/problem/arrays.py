@@ -44,14 +44,7 @@ def features(X: Any) -> Any:
 
 
 def bounded_features(X: Any) -> tuple[Any, float]:
-    """X as `features` has it, and a number that no |x_ij| is above: √Σ x_ij², which costs nothing.
-
-    Examples
-    --------
-    >>> X, largest = bounded_features([[3.0, 0.0], [0.0, -4.0]])
-    >>> round(largest, 3)
-    5.0
-    """
+    """X as `features` has it, and √Σ x_ij², which no |x_ij| is above and which costs nothing."""
     fix = "encode categories first, for example with sklearn.preprocessing.OneHotEncoder"
     if sparse.issparse(X):
         table = sparse.csr_array(X)
@@ -130,17 +123,7 @@ def memberships(domains: Any, n: int) -> tuple[NDArray[Any], sparse.csc_array]:
 
 
 def read_domains(domains: Any, n: int) -> tuple[NDArray[Any], Any]:
-    """Names of the domains, and codes (n,) of labels or a matrix (p, n) of a table's memberships.
-
-    Examples
-    --------
-    >>> names, codes = read_domains(["b", "a", "b"], 3)
-    >>> names.tolist(), codes.tolist()
-    (['a', 'b'], [1, 0, 1])
-    >>> read_domains([[True, False], [True, True]], 2)[1].toarray()
-    array([[1., 1.],
-           [0., 1.]])
-    """
+    """Names of the domains, and codes (n,) of labels or the memberships (p, n) of a table."""
     shape = domains.shape if hasattr(domains, "shape") else np.shape(domains)
     if not sparse.issparse(domains) and (len(shape) != 2 or shape[1] == 1):
         if len(shape) == 2 and np.asarray(domains).dtype.kind not in "OUST":
@@ -221,13 +204,7 @@ def shares(membership: sparse.csc_array, data: Array) -> tuple[Array, sparse.csc
 
 
 def rows_of_domains(domains: Any, n: int) -> dict[Any, NDArray[np.intp]]:
-    """Which of n rows are in each domain.
-
-    Examples
-    --------
-    >>> {name: rows.tolist() for name, rows in rows_of_domains(["b", "a", "b"], 3).items()}
-    {'a': [1], 'b': [0, 2]}
-    """
+    """Which of n rows are in each domain."""
     names, membership = memberships(domains, n)
     csr = membership.tocsr()
     if not np.all(csr.data == 1):
@@ -238,13 +215,7 @@ def rows_of_domains(domains: Any, n: int) -> dict[Any, NDArray[np.intp]]:
 
 
 def pooled_rows(parts: Iterable[NDArray[np.intp]], n: int) -> NDArray[np.intp]:
-    """Which of n rows are in at least one domain, sorted and each once.
-
-    Examples
-    --------
-    >>> pooled_rows([np.array([3, 0]), np.array([0, 1])], 5)
-    array([0, 1, 3])
-    """
+    """Which of n rows are in at least one domain, sorted and each once."""
     is_in = np.zeros(n, dtype=bool)  # a mark for each row is much faster than np.unique
     for rows in parts:
         is_in[rows] = True

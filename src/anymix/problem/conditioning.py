@@ -30,24 +30,12 @@ MODERATE = 8  # targets from 2⁻⁸ to 2⁸ are left as they are
 
 @dataclass(frozen=True)
 class Shifted:
-    """An inner problem, and how its w relates to that of the outer one.
+    """An inner problem, and how its w relates to that of the outer one."""
 
-    Parameters
-    ----------
-    problem : Oracle
-        The inner problem; it has an intercept if `shift` or `target` are not 0.
-    shift : ndarray of shape (d,)
-        What was taken off the columns, μ.
-    target : float
-        What was taken off the targets, t.
-    scale : float
-        What w and the targets were divided by, s.
-    """
-
-    problem: Oracle
-    shift: Array
-    target: float
-    scale: float
+    problem: Oracle  # inner problem
+    shift: Array  # (d,) what was taken off the columns, μ
+    target: float  # what was taken off the targets, t
+    scale: float  # what w and the targets were divided by, s
 
     def inward(self, w: Array) -> Array:
         """w' of w: the intercept is added up without rounding on the way."""
@@ -90,13 +78,7 @@ def _halves(x: float) -> tuple[float, float]:
 def offsets_and_scale(
     X: Any, y: Array, moves: bool, intercept: bool
 ) -> tuple[Array, float, float] | None:
-    """μ (d,), t and s for these rows; None if they are in good numbers already.
-
-    Examples
-    --------
-    >>> offsets_and_scale(np.array([[1.0], [2.0]]), np.array([1e6, -1e6]), True, True)
-    (array([0.]), 0.0, 1048576.0)
-    """
+    """μ (d,), t and s for these rows; None if they are in good numbers already."""
     shift = _offsets(X) if intercept else np.zeros(X.shape[1])
     target = _offset(y) if intercept and moves else 0.0
     scale = _scale(y - target) if moves else 1.0

@@ -25,21 +25,11 @@ __all__ = ["Dual", "conjugates", "proved", "scale_rows", "slopes"]
 
 
 class Dual(NamedTuple):
-    """Σ λ_k L_k(w') ≥ value + ⟨v', w'⟩ for every w' and some v' with |v'_j − v_j| ≤ error_j.
+    """Σ λ_k L_k(w') ≥ value + ⟨v', w'⟩ for every w' and some v' with |v'_j − v_j| ≤ error_j."""
 
-    Attributes
-    ----------
-    value : float
-        The height of the line at 0.
-    v : ndarray of shape (D,)
-        Its slope, as it was computed.
-    error : ndarray of shape (D,)
-        How far rounding may have moved every entry of the slope.
-    """
-
-    value: float
-    v: Array
-    error: Array
+    value: float  # height of the line at 0
+    v: Array  # (D,) its slope, as it was computed
+    error: Array  # (D,) how far rounding may have moved every entry of the slope
 
 
 def proved(

@@ -46,46 +46,22 @@ def rounding_of(n_rows: float) -> float:
 
 @dataclass(frozen=True)
 class Sums:
-    """All that the proof needs to know about w, as sums over the rows that count.
+    """All that the proof needs to know about w, as sums over the rows that count."""
 
-    Parameters
-    ----------
-    value : float
-        f(w) = Σ c_i ℓ_i.
-    gradient, error : ndarray of shape (D,)
-        g, and what rounding may have done to it.
-    hessian : ndarray of shape (D, D)
-        M; for K scores, K x K blocks.
-    reach : ndarray of shape (D,)
-        At least max_i |x̃_ij| of the column of each entry of w.
-    length : float
-        Σ_j |w_j| reach_j + `Growth.offset`, a bound of the scores: what they lose to rounding.
-    rounding : float
-        The relative error that a sum over the rows may have.
-    room : float
-        How far slopes may move, as a multiple of the curvature: see `Loss.room`.
-    n_scores : int
-        K; with K ≥ 2 no loss sees a vector that is added to all K blocks of w.
-    vanishes : function
-        (D / K,) -> bool, whether Σ_j u_j x̃_ij is exactly 0 in every row that counts.
-    growth : Growth
-        How steep the losses may be.
-    kinks : float
-        √Σ c_i (ℓ*'(α_i) − z_i)²: 0, but for losses that are linear far out.
-    """
-
-    value: float
-    gradient: Array
-    error: Array
-    hessian: Array
-    reach: Array
+    value: float  # f(w) = Σ c_i ℓ_i
+    gradient: Array  # (D,) g
+    error: Array  # (D,) what rounding may have done to g
+    hessian: Array  # (D, D) M
+    reach: Array  # (D,) at least max_i |x̃_ij| of the column of each entry of w
+    # Σ_j |w_j| reach_j + `Growth.offset`, a bound of the scores: what they lose to rounding
     length: float
-    rounding: float
-    room: float
-    n_scores: int
+    rounding: float  # relative error that a sum over the rows may have
+    room: float  # how far slopes may move, as a multiple of the curvature: see `Loss.room`
+    n_scores: int  # K
+    # (D / K,) -> bool, whether Σ_j u_j x̃_ij is exactly 0 in every row that counts
     vanishes: Callable[[Array], bool]
-    growth: Growth
-    kinks: float = 0.0
+    growth: Growth  # how steep the losses may be
+    kinks: float = 0.0  # √Σ c_i (ℓ*'(α_i) − z_i)²: 0, but for losses that are linear far out
 
 
 def floor(sums: Sums) -> float:

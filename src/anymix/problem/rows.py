@@ -31,45 +31,16 @@ SMALL_TABLE = 200_000  # entries of X, zeros included, up to which dense product
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """n checked rows in p domains, of which parts can be taken as problems.
+    """n checked rows in p domains, of which parts can be taken as problems."""
 
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n, d), or None
-        The features; None where they are still to come, or are kept elsewhere.
-    y : ndarray of shape (n,)
-        Codes of the classes, or numbers.
-    classes : ndarray of shape (K,) or None
-        The classes that the codes stand for; None in regression.
-    domains : OneDomain or ManyDomains
-        Which rows are in which domain.
-    names : ndarray of shape (p,)
-        Names of the domains.
-    weight : ndarray of shape (n,) or None
-        Weights of the rows; None is 1.
-    loss : Loss
-        The loss ℓ.
-    intercept : bool
-        Whether the model has an intercept.
-
-    Examples
-    --------
-    >>> from anymix.problem.losses import SquaredError
-    >>> rows = Rows.read([[0.0], [1.0], [2.0]], [1.0, 2.0, 3.0], ["a", "b", "b"], SquaredError())
-    >>> rows.names.tolist(), len(rows)
-    (['a', 'b'], 3)
-    >>> rows.to_fit(np.array([0, 2])).sizes
-    array([1., 1.])
-    """
-
-    X: Any
-    y: NDArray[Any]
-    classes: NDArray[Any] | None
-    domains: Domains
-    names: NDArray[Any]
-    weight: Array | None
-    loss: Loss
-    intercept: bool = True
+    X: Any  # (n, d) features
+    y: NDArray[Any]  # (n,) codes of the classes, or numbers
+    classes: NDArray[Any] | None  # (K,) classes that the codes stand for
+    domains: Domains  # which rows are in which domain
+    names: NDArray[Any]  # (p,) names of the domains
+    weight: Array | None  # (n,) weights of the rows
+    loss: Loss  # loss ℓ
+    intercept: bool = True  # whether the model has an intercept
 
     @staticmethod
     def read(
@@ -217,14 +188,7 @@ def weighted_domains(
 
 
 def constant_losses(rows: Rows) -> Array:
-    """ℓ of every row for the mean of y, or the shares of the classes, as a guess for all, (n,).
-
-    Examples
-    --------
-    >>> from anymix.problem.losses import SquaredError
-    >>> constant_losses(Rows.read([[0.0], [1.0]], [1.0, 3.0], ["a", "b"], SquaredError()))
-    array([0.5, 0.5])
-    """
+    """ℓ of every row for the mean of y, or the shares of the classes, as a guess for all, (n,)."""
     n = len(rows)
     weight = np.ones(n) if rows.weight is None else rows.weight
     if rows.classes is None:

@@ -347,26 +347,7 @@ LEAST, MOST = 2**14, 2**22  # entries of X: fewer are not worth it, more would t
 
 
 class FullColumns:
-    """Sparse rows with their full columns apart.
-
-    Parameters
-    ----------
-    places : ndarray of shape (f,)
-        F, the places of the full columns.
-    block : ndarray of shape (n, g)
-        D, these columns, of equal ones the first.
-    twins : ndarray of shape (f,)
-        E: which column of D each of F is.
-    rest : csr_array of shape (n, d)
-        S, the other columns, in their own places.
-
-    Examples
-    --------
-    >>> X = sparse.csr_array(np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 4.0]]))
-    >>> split = split_columns(X, least=1)
-    >>> split.places, split.times(np.array([1.0, 10.0]))
-    (array([0]), array([ 1.,  2., 43.]))
-    """
+    """Sparse rows with their full columns apart."""
 
     def __init__(
         self,
