@@ -156,6 +156,17 @@ def test_segments_are_searched_in_rows_drawn_where_not_all_columns_fit(
         assert segments[0][0]["loss"] == pytest.approx(segments[1][0]["loss"], abs=0.2)
 
 
+def test_rows_of_weight_0_are_not_searched(tmp_path: Path) -> None:
+    frame = predictions().drop(columns=["z", "r"])
+    frame["w"] = np.arange(len(frame)) % 3
+    found = []
+    for rows in (frame, frame[frame["w"] > 0]):
+        rows.to_csv(table := tmp_path / "a.csv", index=False)
+        words = ["-t", "y", "-p", "q", "-d", "region", "--weight", "w", "--find-segments", "--json"]
+        found.append(json.loads(run("audit", table, *words))["segments"])
+    check_equal(*found)
+
+
 def test_an_audit_of_three_columns_of_22_takes_what_three_take(tmp_path: Path) -> None:
     few, many = 20_000, 400_000  # one chunk of the reader, and 20
     most = {}

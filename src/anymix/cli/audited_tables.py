@@ -74,7 +74,7 @@ def audited_table(
     notes = _notes(frame, options, auc)
     words = list[str]()
     if find_segments:
-        losses = row_losses(frame, searched, domain)
+        losses = row_losses(frame, searched, domain, options["weight"])
         if not whole:
             step("reading the other columns of some rows")
             rows = drawn_rows(source.n, DRAWN)
