@@ -139,7 +139,7 @@ def test_a_run_that_diverges_says_so_and_gives_no_model() -> None:
     parts = spread("parts", domains)
     app = app_of(3 * X, y, domains, parts, loss=ax.SquaredError())
     strategy = AgnosticStrategy(step_w=1.0, step_mixture=0.1)
-    with pytest.raises(InputError, match=r"step_w makes the run diverge: the loss of .*shorter"):
+    with pytest.raises(InputError, match=r"step_w .*diverge: .*loss of"):
         strategy.start(LocalGrid(app, len(parts)), num_rounds=40)
     strategy = AgnosticStrategy(step_w=0.02, step_mixture=0.1)
     assert np.isfinite(strategy.start(LocalGrid(app, len(parts)), num_rounds=40).w).all()
@@ -155,7 +155,7 @@ def test_a_last_step_that_is_too_long_gives_no_model_either(output: Any, step: f
     strategy = AgnosticStrategy(step_w=step, step_mixture=0.1, output=output)
     with (
         np.errstate(over="ignore", invalid="ignore"),
-        pytest.raises(InputError, match=r"step_w makes the run diverge: .* result.* shorter"),
+        pytest.raises(InputError, match=r"step_w .*diverge: .* result"),
     ):
         strategy.start(grid, num_rounds=1)
     best = AgnosticStrategy(step_w=1e3, step_mixture=0.1).start(grid, num_rounds=1)
@@ -168,7 +168,7 @@ def test_a_client_alone_is_not_blamed_for_a_long_step() -> None:
     strategy = AgnosticStrategy(step_w=1e200, step_mixture=0.1)
     with (
         np.errstate(over="ignore", invalid="ignore"),
-        pytest.raises(InputError, match=r"step_w may be too long: in round 2 .* shorter"),
+        pytest.raises(InputError, match=r"step_w .*too long.* round 2"),
     ):
         strategy.start(LocalGrid(app, 1), num_rounds=3)
 

@@ -114,7 +114,7 @@ def test_a_stopped_run_and_its_best_model_survive_a_restart(tmp_path: Path) -> N
 
 
 def test_stopping_needs_rows_held_out() -> None:
-    with pytest.raises(InputError, match=r"stop_after is 3; give hold_out=0.2 too"):
+    with pytest.raises(InputError, match="stop_after is 3"):
         AgnosticStrategy(stop_after=3)
     with pytest.raises(InputError, match=r"hold_out is 1\.0"):
         AgnosticStrategy(hold_out=1.0)
@@ -127,7 +127,7 @@ def test_stopping_needs_rows_held_out() -> None:
 )
 def test_rows_held_out_need_plain_sums(aggregation: Any) -> None:
     name = type(aggregation).__name__
-    with pytest.raises(InputError, match=rf"hold_out is 0\.2 with {name}; leave one of them out"):
+    with pytest.raises(InputError, match=rf"hold_out is 0\.2 with {name}"):
         AgnosticStrategy(hold_out=0.2, aggregation=aggregation)
     with pytest.raises(InputError, match=r"hold_out is 0\.2 with"):
         federated_train(grid_of(), num_rounds=2, aggregation=aggregation)
@@ -204,7 +204,7 @@ def test_trainings_are_judged_by_the_same_mixtures() -> None:
 
 
 def test_what_federated_train_decides_itself_is_refused() -> None:
-    with pytest.raises(InputError, match="output is given; leave it out"):
+    with pytest.raises(InputError, match="output is given"):
         federated_train(grid_of(), output="last")
     with pytest.raises(InputError, match=r"hold_out is 0\.0"):
         federated_train(grid_of(), hold_out=0.0)

@@ -205,9 +205,7 @@ def test_one_client_cannot_send_the_model_to_infinity_in_silence() -> None:
     grid = grid_of("parts")
     grid.app = Tampered(grid.app, 2, huge_update)
     strategy = AgnosticStrategy(step_w=10.0, step_mixture=0.1)
-    with pytest.raises(
-        ValueError, match=r"took w beyond all numbers in round \d; .*Limits\(loss=..., update=...\)"
-    ):
+    with pytest.raises(ValueError, match=r"round \d; .*Limits\(loss=..., update=...\)"):
         strategy.start(grid, num_rounds=3)
     strategy = AgnosticStrategy(step_w=0.3, step_mixture=0.1, limits=Limits(update=1.0))
     assert np.linalg.norm(strategy.start(grid, num_rounds=3).w) < 1

@@ -111,7 +111,7 @@ def test_an_evaluate_config_is_used_or_refused() -> None:
     np.testing.assert_allclose(
         [r["held_out_worst"] for r in small.history], [r["held_out_worst"] for r in plain.history]
     )
-    with pytest.raises(InputError, match=r"evaluate_config has \['lr'\]; only 'chunk' is known"):
+    with pytest.raises(InputError, match=r"evaluate_config has \['lr'\]"):
         strategy.start(grid(), num_rounds=1, evaluate_config=ConfigRecord({"lr": 1.0}))
 
 
@@ -155,7 +155,7 @@ def test_frozen_parameters_that_every_client_draws_anew_are_named() -> None:
         return model
 
     grid = LocalGrid(client_app(lambda context: (X, y, domains), unseeded), 3)
-    with pytest.raises(InputError, match="frozen parameters must be the same numbers"):
+    with pytest.raises(InputError, match=r"frozen .*same numbers"):
         AgnosticStrategy(local_epochs=1, step_w=1.0).start(grid, num_rounds=1)
 
 
@@ -164,7 +164,7 @@ def test_a_model_without_anything_to_train_is_refused() -> None:
     model = mlp()
     for p in model.parameters():
         p.requires_grad = False
-    with pytest.raises(InputError, match="has no parameter that may change"):
+    with pytest.raises(InputError, match=r"has .*no parameter"):
         ModuleRows(model, None, X, y, domains)
 
 
@@ -194,8 +194,8 @@ def test_the_device_is_the_clients() -> None:
 
 
 def test_epochs_are_for_modules_and_need_a_step() -> None:
-    with pytest.raises(InputError, match="local_epochs is 2, without a step_w"):
+    with pytest.raises(InputError, match=r"local_epochs is 2, .*step_w"):
         AgnosticStrategy(local_epochs=2)
     strategy = AgnosticStrategy(step_w=1.0, step_mixture=0.1, local_epochs=2)
-    with pytest.raises(MissingClientsError, match=r"client '\d': the question is for models"):
+    with pytest.raises(MissingClientsError, match=r"client '\d': .*for models"):
         strategy.start(grid_of(), num_rounds=1)

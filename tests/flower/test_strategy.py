@@ -125,7 +125,7 @@ def test_replies_are_unbiased(sampler: Any) -> None:
 
 def test_too_few_clients_for_the_domains() -> None:
     strategy = AgnosticStrategy(clients_per_round=2, **STEPS)
-    with pytest.raises(ValueError, match="clients_per_round is 2 for 3 domains"):
+    with pytest.raises(ValueError, match=r"clients_per_round is 2 .*3"):
         strategy.start(grid_of(), num_rounds=1)
 
 
@@ -231,11 +231,11 @@ def test_a_loop_of_ones_own_makes_the_same_rounds() -> None:
         ({"local_steps": 0}, "local_steps is 0"),
         ({"clients_per_round": 1.5}, "clients_per_round is 1.5"),
         ({"gamma": -1}, "gamma is -1"),
-        ({"w_radius": 0}, "w_radius is 0; give a positive number"),
-        ({"norm": "plain"}, "norm is 'plain' in the Objective"),
-        ({"offsets": [0.1, 0.2, 0.3]}, "offsets is .* in the Objective"),
-        ({"anchor": [0.1, 0.2]}, "anchor is .* in the Objective"),
-        ({"mixtures": ax.Objective(), "gamma": 0.1}, "gamma is given beside an Objective"),
+        ({"w_radius": 0}, "w_radius is 0"),
+        ({"norm": "plain"}, "norm is 'plain' .*Objective"),
+        ({"offsets": [0.1, 0.2, 0.3]}, "offsets is .* Objective"),
+        ({"anchor": [0.1, 0.2]}, "anchor is .* Objective"),
+        ({"mixtures": ax.Objective(), "gamma": 0.1}, "gamma .*beside .*Objective"),
         ({"sampler": 3}, "sampler is 3"),
         ({"seed": -1}, "seed is -1"),
         ({"step_w": -1}, "step_w is -1"),
@@ -263,11 +263,9 @@ def test_bad_policies_are_named(make: Any, message: str) -> None:
 
 
 def test_data_and_set_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match=r"over 2 domains .* give a set over the clients"):
+    with pytest.raises(ValueError, match=r"over 2 .*over the clients"):
         AgnosticStrategy(ax.Simplex(2), **STEPS).start(grid_of(), num_rounds=1)
-    with pytest.raises(
-        ValueError, match="initial_arrays has 5 numbers, but the clients' model has 3"
-    ):
+    with pytest.raises(ValueError, match=r"initial_arrays has 5 .*3"):
         AgnosticStrategy(**STEPS).start(grid_of(), ArrayRecord([np.zeros(5)]), num_rounds=1)
 
 

@@ -228,9 +228,9 @@ def test_with_batches_the_last_model_and_the_average_are_judged_by_all_rows() ->
 
 
 def test_what_needs_a_step_says_so() -> None:
-    with pytest.raises(InputError, match=r"server_optimizer .* without a step_w; give step_w too"):
+    with pytest.raises(InputError, match=r"server_optimizer .* without a step_w"):
         AgnosticStrategy(server_optimizer=Adam())
-    with pytest.raises(InputError, match="local_steps is 3, without a step_w"):
+    with pytest.raises(InputError, match=r"local_steps is 3, .*step_w"):
         AgnosticStrategy(local_steps=3)
     with pytest.raises(InputError, match="output is 'first'"):
         AgnosticStrategy(output="first")  # type: ignore[arg-type]

@@ -67,14 +67,14 @@ def test_a_table_in_folds(counted: Counter[str]) -> None:
 
 
 def test_a_table_with_a_share_held_out(counted: Counter[str]) -> None:
-    fitting.fit_table(words(), "bought", ["region"], holdout=0.25, gamma=0.1)
+    fitting.fit_table(words(), "bought", ["region"], evaluation=0.25, gamma=0.1)
     assert counted["learn"] == 2
     assert counted["problems"] == 5 + 2 + 1  # folds, the part without and with domain, all rows
     assert counted["domains"] == counted["targets"] == 1
 
 
 def test_a_table_and_a_test_table_are_fitted_once(counted: Counter[str]) -> None:
-    fitting.fit_table(words(), "bought", ["region"], test=words(300), gamma=0.1)
+    fitting.fit_table(words(), "bought", ["region"], evaluation=words(300), gamma=0.1)
     assert counted["learn"] == 1
     assert counted["problems"] == 5 + 2 + 1
     assert counted["domains"] == 2  # of both tables

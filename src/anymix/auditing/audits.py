@@ -30,10 +30,15 @@ from anymix.auditing.measures import (
     loss_measure,
 )
 from anymix.auditing.metrics import asked_measures, disparities
-from anymix.auditing.predictions import Predictions, read_predictions
+from anymix.auditing.predictions import (
+    Predictions,
+    columns_of,
+    n_rows,
+    read_columns,
+    read_predictions,
+)
 from anymix.auditing.resampling import Resampled
-from anymix.auditing.several import columns_of, n_rows, read_columns
-from anymix.auditing.titles import LOSS_TITLES
+from anymix.auditing.words import LOSS_TITLES
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.parsing import Mixtures, target_mixtures

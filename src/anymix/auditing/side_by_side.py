@@ -12,8 +12,7 @@ import numpy as np
 from anymix.auditing.comparisons import Comparison, compare
 from anymix.auditing.findings import Audit
 from anymix.auditing.intervals import mean
-from anymix.auditing.terminal_tables import TerminalTable
-from anymix.auditing.words import metric_title, short
+from anymix.auditing.words import TerminalTable, metric_title, short
 
 __all__ = ["KNOWN", "ORDINARY", "RECOMMENDED", "SideBySide"]
 
@@ -22,28 +21,12 @@ ORDINARY, RECOMMENDED, KNOWN = "ordinary", "recommended", "domain known"
 
 @dataclass(frozen=True, eq=False)
 class SideBySide:
-    """Models on the same rows, of weight 1 and each in one domain, which none of them has seen.
+    """Models on the same rows, of weight 1 and each in one domain, which none of them has seen."""
 
-    Parameters
-    ----------
-    audits : mapping of str to Audit
-        By the names of the models: "ordinary", with which the others are compared, "recommended",
-        and others such as "domain known".
-    floor : Audit
-        A constant guess.
-
-    Examples
-    --------
-    >>> from anymix import audit
-    >>> y, d = [1, 0, 1, 0] * 50, ["x", "x", "x", "y"] * 50
-    >>> said = {"ordinary": [1, 0, 1, 1] * 50, "recommended": [1, 0, 1, 0] * 50}
-    >>> found = SideBySide({k: audit(y, v, d) for k, v in said.items()}, audit(y, [1] * 200, d))
-    >>> found.change("recommended"), found.change_of_all("recommended")
-    (-1, -1)
-    """
-
+    # by the names of the models: "ordinary", with which the others are compared, "recommended",
+    # and others such as "domain known"
     audits: Mapping[str, Audit]
-    floor: Audit
+    floor: Audit  # constant guess
 
     def pair(self, name: str) -> Comparison:
         """The ordinary model (a) and another one (b)."""

@@ -8,7 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from anymix.cli.audited_tables import Audited, audited_table
-from anymix.cli.files import check_inputs, check_outputs, is_stream, write_output
+from anymix.cli.files import (
+    check_inputs,
+    check_outputs,
+    is_printed,
+    is_stream,
+    to_stdout,
+    write_output,
+)
 from anymix.cli.options import (
     TABLE_NAMES,
     Decimal,
@@ -25,7 +32,6 @@ from anymix.cli.options import (
 )
 from anymix.cli.output import print_result, steps, write_report
 from anymix.cli.segments import FindSegments
-from anymix.cli.streams import is_printed, to_stdout
 from anymix.errors import InputError
 
 __all__ = ["audit_file"]

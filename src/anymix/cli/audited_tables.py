@@ -33,23 +33,7 @@ def audited_table(
     find_segments: bool,
     **options: Any,
 ) -> Audited:
-    """The audits of a table by column, and the only one of them or the comparison of the two.
-
-    Parameters
-    ----------
-    table : Path
-        The file.
-    reading : dict
-        How its cells are read, and `memory`, what the columns may take.
-    domain : list of str
-        The columns of the domains.
-    step : function
-        Is told what is done next.
-    find_segments : bool
-        Whether to search the other columns for groups of rows that are served badly.
-    **options
-        The arguments of `audit_frame`.
-    """
+    """The audits of a table by column, and the only one of them or the comparison of the two."""
     from anymix.tables import audit_frame, read_table
     from anymix.tables.files import drawn_rows, opened_table
     from anymix.tables.memory import bytes_of, check_fits, fits

@@ -18,19 +18,7 @@ FindSegments = Annotated[
 def segments_of(
     frame: Any, losses: Any, audit: Any, named: list[str | None]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """What the search found, as JSON has it, and in sentences.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The rows to search.
-    losses : ndarray of shape (n,)
-        Theirs.
-    audit : Audit
-        The audit that these are of.
-    named : list of str or None
-        Columns that may not describe a group: the target, the predictions, losses.
-    """
+    """What the search found, as JSON has it, and in sentences."""
     from anymix.tables.segmented import frame_segments, segment_in_words
 
     found = frame_segments(frame, losses, audit.confidence, [name for name in named if name])

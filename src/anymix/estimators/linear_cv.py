@@ -14,17 +14,21 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from anymix.errors import InputError
-from anymix.estimators.baselines import Baseline
 from anymix.estimators.choices import Choice, choose
 from anymix.estimators.domain_features import Kind, widened
-from anymix.estimators.fitting import rare_parts
-from anymix.estimators.folding import folds
+from anymix.estimators.fitting import Baseline, rare_parts
 from anymix.estimators.keywords import by_name
-from anymix.estimators.linear import estimator_of, name_features, without_domain_features
+from anymix.estimators.linear import (
+    LinearClassifier,
+    LinearRegressor,
+    estimator_of,
+    name_features,
+    without_domain_features,
+)
 from anymix.estimators.ordinary import Anchor
-from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import (
     class_weights,
+    folds,
     read_classes,
     read_numbers,
     refuse_class_weight,

@@ -105,44 +105,6 @@ class Streamed(Parts):
 
     Made by `from_batches`, `from_parquet`, `from_dask` and `from_ray`; takes the place of
     LinearDomains in `ax.solve`, `ax.certify`, `ax.pareto_front` and the estimators' `fit`.
-
-    Parameters
-    ----------
-    visit : Visit
-        Makes a pass.
-    scan : Scan
-        What the first pass has found.
-    coder : Coder
-        Makes problems of chunks.
-    log : Log
-        The passes that were made.
-    dense_up_to : int
-        The largest D for which a pass brings the curvature, D(D+1)/2 numbers.
-
-    Attributes
-    ----------
-    classes, domain_names : ndarray
-        The classes (None in regression) and the domains, sorted.
-    n_passes : int
-        Passes over the rows so far, the first one included.
-    feature_names : list of str or None
-        Names of the columns of X, where they are known.
-    columns : tuple
-        What was learnt of the columns of a table.
-    notes : list of str
-        What was left out of it.
-
-    Examples
-    --------
-    >>> import anymix as ax
-    >>> from anymix.partitions import from_batches
-    >>> first, second = ([[0.0], [1.0]], [0, 1], ["a", "b"]), ([[2.0], [1.0]], [1, 0], ["a", "b"])
-    >>> chunks = [first, second]
-    >>> problem = from_batches(lambda: iter(chunks))
-    >>> problem
-    Streamed(4 rows in 2 chunks, 2 domains, 2 parameters; 1 pass)
-    >>> ax.solve(problem, gamma=0.1).certificate.gap < 1e-6
-    True
     """
 
     def __init__(

@@ -22,8 +22,7 @@ from scipy import sparse
 from anymix.problem.balance import balanced, bend, centred
 from anymix.problem.duals import Dual, conjugates, proved, scale_rows, slopes
 from anymix.problem.floors import Sums, floor
-from anymix.problem.row_products import gram_of_products
-from anymix.problem.weighted import WeightedRows
+from anymix.problem.weighted import WeightedRows, gram_of_products
 
 Array = NDArray[np.float64]
 

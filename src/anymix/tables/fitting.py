@@ -165,9 +165,7 @@ def fit_table(
     drop_missing_domain: bool = False,
     group: str | None = None,
     class_weight: str | Mapping[str, float] | None = None,
-    folds: int | None = None,
-    holdout: float | None = None,
-    test: Any = None,
+    evaluation: Any = None,
     n_jobs: int = 1,
     progress: Callable[[str], None] = lambda step: None,
 ) -> TableFit:
@@ -220,12 +218,9 @@ def fit_table(
     class_weight : "balanced", mapping or None
         Weights of the rows by their class: "balanced" makes all classes count alike, a mapping
         gives one for each class; None is 1. The judging rows count alike.
-    folds : int or None
-        Judge by so many folds; with no way to judge given, 5 up to 20,000 rows.
-    holdout : float or None
-        Judge on this share of the rows; with no way to judge given, 0.25 beyond 20,000 rows.
-    test : pandas.DataFrame, function or None
-        Judge on the rows of this frame.
+    evaluation : int, float, pandas.DataFrame, function or None
+        The rows to judge on: so many folds (a whole number), a share held out (inside (0, 1)), or
+        a table of their own, given as `frame` is. None is 5 up to 20,000 rows and 0.25 beyond.
     n_jobs : int
         How many processes share the folds that choose (of linear models) and the parts that are
         judged; the numbers do not depend on it.
@@ -251,11 +246,11 @@ def fit_table(
     progress(Step("preparing the columns", 0.1))
     table = _prepared(frame, target, domains, task, drop, min_rows, drop_missing_domain, group)
     sizes, names = table.rows.sizes(), table.rows.names
-    if test is None:
-        table.deal(folds, holdout)
+    if evaluation is None or isinstance(evaluation, int | float | np.integer):
+        table.deal(evaluation)
     else:
-        table.follow_with(test)
-    del frame, test  # the table lets go of them when it can
+        table.follow_with(evaluation)
+    del frame, evaluation  # the table lets go of them when it can
     check_splits(table.rows, table.splits)
     target_set = target_mixtures(mixtures, None, sizes, names)
     learner = _learner(model, target_set, gamma, robustness, use_domain, table.groups, n_jobs)
