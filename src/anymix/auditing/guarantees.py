@@ -18,7 +18,6 @@ from anymix.auditing.bounded import Bounded
 from anymix.auditing.domains import count, rows_by_domain
 from anymix.auditing.measures import limits
 from anymix.auditing.predictions import Predictions, read_predictions
-from anymix.auditing.stretched import Run
 from anymix.auditing.words import LOSS_TITLES, mixture_in_words, plain, short
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import MixtureSet
@@ -256,9 +255,7 @@ def guaranteed(
 
 
 def are_disjoint(parts: list[Rows], n: int) -> bool:
-    """Whether no row is in two of these lists; runs of rows on disk never share one."""
-    if any(isinstance(part, Run) for part in parts):
-        return True
+    """Whether no row is in two of these lists."""
     return len(pooled_rows(parts, n)) == sum(map(len, parts))
 
 

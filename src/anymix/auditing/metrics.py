@@ -45,7 +45,7 @@ from anymix.auditing.resampling import Resampled
 from anymix.auditing.scores import auc
 from anymix.errors import InputError
 
-__all__ = ["asked_measures", "disparities", "measure_of", "other_than_rates"]
+__all__ = ["asked_measures", "disparities", "measure_of"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -95,11 +95,6 @@ def _named(metrics: Any) -> dict[str, Any]:
         title = name if isinstance(name, str) else getattr(name, "__name__", repr(name))
         found[title] = what
     return found
-
-
-def other_than_rates(metrics: Any) -> list[str]:
-    """The names of what is asked for that is no rate: no count of rows tells it."""
-    return [name for name, what in _named(metrics).items() if what not in RATES]
 
 
 def _rate(name: str, answers: Answers, weights: Array | None) -> Share:
