@@ -228,6 +228,8 @@ def _apart(rates: Array) -> tuple[float, float, float]:
     )
 
 
+# -- metrics of scikit-learn -----------------------------------------------------------------------
+
 UNIT, SIGNED, AT_MOST_1, POSITIVE = (0.0, 1.0), (-1.0, 1.0), (-math.inf, 1.0), (0.0, math.inf)
 LIMITS = (
     dict.fromkeys(("accuracy_score", "precision_score", "recall_score", "f1_score"), UNIT)

@@ -354,6 +354,8 @@ def _hall(x: float, skewness: float) -> float:
     return 3 / skewness * float(np.cbrt(1 + skewness * (x - skewness / 6)) - 1)
 
 
+# -- the search ------------------------------------------------------------------------------------
+
 CUTS = 31  # of a column of numbers, at even shares of the rows
 MOST_CONDITIONS = 200  # those that look worst by themselves are put together
 MOST_ROWS = 20_000  # that are searched

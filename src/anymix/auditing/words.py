@@ -123,6 +123,8 @@ def html_table(heads: list[str], rows: list[list[str]], summary: str) -> str:
     return f"{table}<p>{html.escape(summary)}</p>"
 
 
+# -- tables for the terminal: as wide as it is, no word broken -------------------------------------
+
 MOST_ROWS = 12  # domains of which all are shown; of more, the worst ten
 WORST = 10
 NEEDED = 4  # columns that are never left out

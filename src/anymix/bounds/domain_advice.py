@@ -295,6 +295,8 @@ def _bound(loss_bound: Any) -> float:
     return finite_number("loss_bound", loss_bound, "give a number > 0", lambda x: x > 0)
 
 
+# -- how many clusters of clients there should be --------------------------------------------------
+
 MOST_BY_BOUND = 20  # clusters that are tried
 
 

@@ -111,6 +111,8 @@ def write_output(path: Path, write: Callable[[Path], object]) -> None:
             shutil.copyfileobj(source, sink)
 
 
+# -- standard input and output ---------------------------------------------------------------------
+
 STDOUT = Path("/dev/stdout")
 KINDS = {b"PAR1": ".parquet", b"PK": ".xlsx", b"\x1f\x8b": ".csv.gz"}  # by the first bytes
 

@@ -157,6 +157,7 @@ def _download(
         for title, source in sources:
             try:
                 data = source()
+                # one false file, and all come from the next source
                 return {file: _genuine(file, data[file], origin.sums[file]) for file in files}
             except Exception as error:  # however a source fails, the next one may do
                 tried.append(f"{title}: {error}")

@@ -98,13 +98,14 @@ def mixture_path(
     step_size: float | None = None
     for t in [t for t in robustness for _ in range(n_steps)]:
         losses = steadied(cross.losses(path[-1].found.held_out), average, reference)
+        # once, by the ordinary model's losses: as differences shrink, so do the steps
         if step_size is None:
             step_size = doubling(losses - reference @ losses)
         mixture = moved(
             path[-1].mixture, step_size * losses, target.shrunk(t, reference), reference
         )
         if np.allclose(mixture, path[-1].mixture, rtol=1e-6, atol=0):
-            continue
+            continue  # no new models: the next t may move it
         path.append(Step(t, mixture, cross.judge(mixture)))
         report(path[-1])
     return path
@@ -124,7 +125,7 @@ def steadied(losses: Array, average: sparse.csc_array, reference: Array) -> Arra
     mean, noise = float(reference @ found), errors**2
     known = np.isfinite(noise)  # a single row has no standard error: it says nothing
     spread = (found - mean) ** 2 - noise
-    tau2 = max(0.0, float(reference[known] @ spread[known]))
+    tau2 = max(0.0, float(reference[known] @ spread[known]))  # noise alone may make it < 0
     share = np.array([tau2 / (tau2 + v) if tau2 + v > 0 else 0.0 for v in noise])
     return np.asarray(unit * (mean + share * (found - mean)))
 
@@ -141,6 +142,7 @@ def moved(mixture: Array, move: Array, target: MixtureSet, reference: Array) -> 
     Distances are measured against the domains' own sizes, so that a small domain does not jump.
     """
     v, used = np.zeros_like(mixture), mixture > 0  # a λ_k of 0 stays, however large its move
+    # less the largest: no overflow, and v is scaled anyway
     v[used] = mixture[used] * np.exp(move[used] - move[used].max())
     return target.project(v / v.sum(), weights=1 / reference)
 

@@ -88,6 +88,7 @@ def fit_candidates(
     rows: Rows, problem: LinearDomains, found: Found, places: Iterable[int], plan: Plan
 ) -> dict[int, LinearFit]:
     """The candidates of these places and the ordinary model, 0, fitted to merged rows."""
+    # first, because the others are pulled to it
     fits = {0: _fit(problem, found, 0, plan, None)}
     anchor = plan.anchored(rows, fits[0].solution)
     for place in places:
@@ -119,7 +120,7 @@ def front_places(found: Found, index: int) -> list[int]:
     places: dict[float, int] = {}
     value = found.held_out.expected
     for i, (t, *_) in enumerate(found.candidates):
-        if t not in places or value[i] < value[places[t]]:
+        if t not in places or value[i] < value[places[t]]:  # a tie leaves the tamer one
             places[t] = i
     places[found.candidates[index].robustness] = index
     return [places[t] for t in sorted(places)]

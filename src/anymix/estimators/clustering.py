@@ -123,7 +123,7 @@ class BregmanClusters(ClusterMixin, BaseEstimator):
         """
         raw = validate_data(self, X, dtype=np.float64)
         weights = _check_sample_weight(sample_weight, raw, dtype=np.float64)
-        kept = np.flatnonzero(weights > 0)
+        kept = np.flatnonzero(weights > 0)  # a client of weight 0 is served, but moves no centre
         if weights.min() < 0 or not len(kept):
             raise InputError("sample_weight", f"has the entry {weights.min():g}", "give some > 0")
         D = self._set_metric(raw[kept], weights[kept])
@@ -135,6 +135,7 @@ class BregmanClusters(ClusterMixin, BaseEstimator):
         if len(lost):
             self.labels_[lost] = D.nearest(rows[lost], found.centers)
         self._centers = found.centers
+        # centres in the units of X, not in those of the metric
         share = D.read(raw) if D.is_share else raw
         mine = self.labels_ == np.arange(len(found.centers))[:, None]  # (K, n)
         self.cluster_centers_ = np.array([np.average(share[k], 0, weights[k]) for k in mine])
@@ -249,4 +250,4 @@ def _root(A: Array) -> Array:
     values, vectors = np.linalg.eigh(A)
     if values.min() < -1e-10 * max(values.max(), 0.0) or values.max() < 0:
         raise InputError("precision", f"has the eigenvalue {values.min():g}", "give one ≥ 0")
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))  # rounding may leave −1e-17

@@ -39,6 +39,9 @@ __all__ = [
     "rare_parts",
 ]
 
+Array = NDArray[np.float64]
+Baseline = str | ArrayLike | None
+
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
@@ -91,9 +94,6 @@ class LinearModel:
         return np.asarray(log_softmax(z, axis=1))
 
 
-Baseline = str | ArrayLike | None
-
-
 def is_regret(baseline: Baseline) -> bool:
     """Whether the losses are to be compared with those of models for one domain alone."""
     return isinstance(baseline, str) and baseline == "regret"
@@ -136,9 +136,6 @@ def alone_solutions(
     return found
 
 
-Array = NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False)
 class LinearFit:
     """A fitted model, with Λ and b that it was fitted for, and the solver's proof."""
@@ -170,7 +167,7 @@ class LinearFit:
 
     @property
     def agnostic_loss(self) -> float:
-        """max_{λ∈Λ} Σ_k λ_k (L_k − b_k)."""
+        """max_{λ∈Λ} Σ_k λ_k (L_k − b_k), over Λ and not Λ_t, whatever t the fit had."""
         regret = self.solution.domain_losses - self.baseline
         return float(self.mixtures.maximize(regret) @ regret)
 
@@ -233,6 +230,8 @@ def rare_parts(objective: Any, **parts: Any) -> Objective:
     return replace(rare, **parts)
 
 
+# -- whether the worst mixture rests on enough rows ------------------------------------------------
+
 ROWS_PER_PARAMETER = 20  # below it a fit warns
 ADVICE = (  # in the words of the estimators; tables and the command have other arguments
     "Raise gamma, lower max_skewness or merge small domains; AgnosticClassifierCV and "
@@ -268,6 +267,7 @@ def overfit_message(problem: Any, solution: Solution, objective: Objective) -> s
     shares, pooled = (problem.row_shares(lam) for lam in (solution.mixture, problem.reference))
     k = int(np.argmax(shares))
     rows = float(1 / shares[k])
+    # first what costs nothing: the curvature below takes a pass over the rows
     if rows >= ROWS_PER_PARAMETER * problem.n_parameters or shares[k] < 1.5 * pooled.max():
         return None
     parameters = _free_parameters(problem, solution, objective)

@@ -81,7 +81,7 @@ def _solved(L: Array, mixtures: MixtureSet) -> GameValue:
             break
         known.append(mixtures.maximize(now.weights @ L))
         now = _against(L, np.array(known), mixtures)
-        best = _tighter(best, now)
+        best = _tighter(best, now)  # both bounds hold whichever round found them
     return best
 
 
@@ -98,8 +98,9 @@ def _against(L: Array, known: Array, mixtures: MixtureSet) -> GameValue:
         bounds=[(0, None)] * C + [(None, None)],
         options=EXACT,
     )
+    # marginals of a minimum are ≤ 0: their negatives are the multipliers
     q, pull = (np.maximum(v, 0.0) for v in (found.x[:C], -found.ineqlin.marginals))
-    q, lam = q / q.sum(), pull / pull.sum() @ known
+    q, lam = q / q.sum(), pull / pull.sum() @ known  # the solver is exact up to 1e-10 only
     mean = q @ L
     return GameValue(q, lam, float(mixtures.maximize(mean) @ mean), float((L @ lam).min()))
 

@@ -61,6 +61,7 @@ __all__ = [
     "without_domain_features",
 ]
 
+Array = NDArray[np.float64]
 SHARED = (
     "the domain is a feature of this model and was not given, so its shared part predicts: write "
     "domains=..., with None for each row of unknown domain"
@@ -133,9 +134,6 @@ def _checked(estimator: Any, X: Any, domains: Any) -> Any:
     if domains is None and hasattr(estimator, "deviations_"):
         warnings.warn(SHARED, NoDomainsWarning, stacklevel=3)
     return validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=np.float64)
-
-
-Array = NDArray[np.float64]
 
 
 class AgnosticLinear(BaseEstimator):

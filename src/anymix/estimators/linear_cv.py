@@ -174,6 +174,7 @@ class AgnosticSelecting(BaseEstimator):
         """The candidates; with one domain there is none but the ordinary model."""
         gammas = None if self.gammas is None else _values("gammas", self.gammas)
         grid = (_values(name, getattr(self, name)) for name in ("mus", "skewnesses"))
+        # t = 0 is always there, with a γ of its own
         bold = [t for t in _values("robustness", self.robustness) if t != 0]
         candidates = candidates_of(
             bold, gammas or ROBUST_GAMMAS, *grid, to_zero=isinstance(self.anchor, str)

@@ -71,6 +71,7 @@ class Problems:
         if number in self._kept:
             return self._kept[number]
         made = self.rows.to_fit(part, f"the training part of fold {number}").merged()
+        # also of those not kept: once there is no room, none is kept any more
         self._room -= made.X.shape[0] * made.X.shape[1]
         if self._room >= 0:
             self._kept[number] = made
@@ -90,6 +91,7 @@ def choose_ordinary(
     Of a single γ nothing needs to be known. None tries GAMMAS, and takes what is `least_between`
     them. Of the objective only the norm counts; limits are tol and max_iter.
     """
+    # falling: each fit starts at the one before, and a model of a large γ is near 0
     path = sorted(GAMMAS if gammas is None else gammas, reverse=True)
     if len(path) == 1:
         return Ordinary(path[0], [])
@@ -98,6 +100,7 @@ def choose_ordinary(
     for part, held_out in splits:
         start = folds[0][0] if folds else None  # of other rows of the same table
         folds.append(rough_ordinary(make(1 + len(folds), part), path, objective, start, **limits))
+        # sums and not means: folds count by their rows
         total += _pooled_losses(rows, [s.w for s in folds[-1]], held_out)
     best = int(np.argmin(total))
     gamma = path[best] if gammas is not None else least_between(path, total)
@@ -124,7 +127,7 @@ def least_between(gammas: ArrayLike, losses: Array) -> float:
     x, y = np.log(tried[best - 1 : best + 2]), losses[best - 1 : best + 2]
     slopes = np.diff(y) / np.diff(x)
     bend = (slopes[1] - slopes[0]) / (x[2] - x[0])
-    if not bend > 0:
+    if not bend > 0:  # a line or a hill, or NaN
         return float(tried[best])
     return float(f"{np.exp((x[0] + x[1]) / 2 - slopes[0] / (2 * bend)):.3g}")
 
@@ -165,7 +168,7 @@ def ordinary_model(
     **limits: Any,
 ) -> tuple[float, Solution]:
     """γ₀ by cross-validation, as `choose_ordinary` finds it, and the ordinary model."""
-    rough = {**limits, "tol": max(ROUGH, limits.get("tol", 0.0))}
+    rough = {**limits, "tol": max(ROUGH, limits.get("tol", 0.0))}  # only the last fit is kept
     splits = list(deal(sorted_rows(rows), folds))
     best = choose_ordinary(rows, splits, gammas, objective, **rough)
     start = best.solutions[-1] if best.solutions else None

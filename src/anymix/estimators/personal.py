@@ -106,6 +106,7 @@ class Mixer(MetaEstimatorMixin, BaseEstimator):
         for k, (name, alpha) in enumerate(zip(self.domain_names_, self.alpha_, strict=True)):
             rows = members.indices[members.indptr[k] : members.indptr[k + 1]]
             own = _named(self._own(), name)
+            # α = 1: its own model would not be heard, and is not asked
             if len(rows) and alpha < 1 and own is not None:
                 theirs = says(own, _safe_indexing(X, rows), None, shared)
                 found[rows] = alpha * found[rows] + (1 - alpha) * theirs
@@ -196,7 +197,7 @@ class Personalized(Mixer):
         if len(y) != len(codes):
             raise InputError("y", f"has {len(y)} entries but X has {len(codes)} rows", "give both")
         shared, kind = says(self.agnostic, X, domains, self.agnostic), _kind(self.agnostic)
-        a = true_column(shared, y, self.agnostic)
+        a = true_column(shared, y, self.agnostic)  # of the class that came, or the value
         b = np.full(len(y), np.nan)
         for k, name in enumerate(names.tolist()):
             own, rows = _named(self.local, name), np.flatnonzero(codes == k)

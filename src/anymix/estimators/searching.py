@@ -99,6 +99,7 @@ def candidates_of(
     μs, γs = sorted(mus, reverse=True), sorted(gammas, reverse=True)
     grid = product(sorted(robustness), caps, μs, γs)
     found = [Candidate(t, gamma, mu, r) for t, r, mu, gamma in grid]
+    # `found` rises in t, so its last entry has the largest
     boldest = [c._replace(to_zero=True) for c in found if c.robustness == found[-1].robustness]
     return found + boldest if to_zero else found
 
@@ -165,7 +166,7 @@ class _Alone:
             self.sizes[gamma] = self.sizes.get(gamma, 0.0) + other.sizes[gamma]
 
     def best(self) -> Array:
-        means = [self.sums[gamma] / self.sizes[gamma] for gamma in self.sums]
+        means = [self.sums[gamma] / self.sizes[gamma] for gamma in self.sums]  # over all folds
         return np.asarray(np.min(means, axis=0))
 
 
@@ -182,6 +183,7 @@ def _search(rows: Rows, folds: Sequence[Split], plan: Plan) -> Found:
     )
     plan = _without_copies(plan, rows)
     judge = partial(_fold, rows, plan, ordinary.gamma)
+    # none where there is but one γ₀ to try: no fold was fitted to choose it
     known: Sequence[Waypoint | None] = ordinary.solutions or [None] * len(folds)
     trains = (problems(number, part) for number, (part, _) in enumerate(folds, start=1))
     jobs = zip(trains, (held_out for _, held_out in folds), known, strict=True)
@@ -193,7 +195,7 @@ def _search(rows: Rows, folds: Sequence[Split], plan: Plan) -> Found:
         times[held_out] += 1
         held_by[held_out] = number
         alone.join(fold.alone)
-    candidates = [Candidate(0.0, ordinary.gamma), *plan.candidates]
+    candidates = [Candidate(0.0, ordinary.gamma), *plan.candidates]  # place 0 is the ordinary model
     held = _held_out(rows, losses, times, plan, alone)
     if times.max() == 1:  # a row that several folds held out is of none
         held = replace(held, fold=held_by[times > 0])
@@ -263,6 +265,7 @@ def _walk(
         gamma = candidate.gamma
         if gamma not in offsets:
             offsets[gamma] = _offsets(train, test, plan, gamma, alone)
+        # a larger γ comes first: its model is the better start; a new t or r starts anew
         follows = i > 0 and plan.candidates[i - 1].gamma > gamma
         objective = candidate.objective(shared, train.sizes, train.domain_names)
         start = found[-1] if follows else ordinary
@@ -295,7 +298,7 @@ def _held_out(rows: Rows, losses: Array, times: Array, plan: Plan, alone: _Alone
         b = alone.best()
     elif plan.baseline is not None and not is_regret(plan.baseline):
         b = np.asarray(plan.baseline, dtype=np.float64)
-    mean = losses[:, judged] / times[judged]
+    mean = losses[:, judged] / times[judged]  # folds of one's own may overlap
     guess = constant_losses(rows)[judged]
     return HeldOut(
         mean,

@@ -398,6 +398,8 @@ def _without_twins(block: Array) -> tuple[Array, NDArray[np.intp]]:
     return block[:, first], twins
 
 
+# -- products of the entries of a row, from which Σ_i h_i x_i x_iᵀ is one short product ------------
+
 MOST_PRODUCTS = 2**21  # of 12 bytes each
 WIDEST = 2000  # columns
 

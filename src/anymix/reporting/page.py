@@ -42,6 +42,7 @@ from anymix.solvers import Certificate, Frontier
 
 __all__ = ["report", "training_curves"]
 
+Record = Mapping[str, Any]
 if TYPE_CHECKING:
     from jinja2 import Template
 
@@ -259,10 +260,10 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+# -- the curves of a training ----------------------------------------------------------------------
+
 MOST_POINTS = 400  # of a curve
 MOST_CURVES = 7  # of λ; the other domains are summed up
-
-Record = Mapping[str, Any]
 
 
 def training_curves(history: Any, names: list[str]) -> dict[str, Any]:

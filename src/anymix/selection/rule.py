@@ -34,6 +34,7 @@ __all__ = [
     "worst_balanced_threshold",
 ]
 
+Index = NDArray[np.intp]
 Array = NDArray[np.float64]
 
 
@@ -92,8 +93,7 @@ def check_price(price: object) -> float:
     return finite_number("price", price, "give a number ≥ 0, or inf", lambda x: x >= 0)
 
 
-Index = NDArray[np.intp]
-
+# -- the threshold of a classifier -----------------------------------------------------------------
 
 ALL = slice(None)
 FEWEST = 10  # rows of each class that a domain must have to count
