@@ -1,7 +1,9 @@
 """What loads what. Layers and cycles are import-linter's, in pyproject.toml: `make lint`."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 EXTRAS = {"torch", "flwr", "ray", "jinja2", "matplotlib", "pandas", "polars", "psutil",
           "pyarrow", "dp_accounting"}  # fmt: skip
@@ -36,3 +38,10 @@ def test_a_client_loads_no_solver() -> None:
     loaded = loaded_by("from anymix.flower import client_app")
     assert "anymix.flower.client" in loaded
     assert not loaded & {"anymix.flower.strategy", "anymix.solvers.exact", "torch"}
+
+
+def test_make_quick_runs_tests_that_there_are() -> None:
+    root = Path(__file__).parents[1]
+    core = re.findall(r"tests/\S+\.py", (root / "Makefile").read_text(encoding="utf-8"))
+    assert len(core) > 10
+    assert [name for name in core if not (root / name).exists()] == []
