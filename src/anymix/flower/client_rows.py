@@ -150,6 +150,18 @@ class LinearRows:
         value: Array = part.loss.derivatives(part.scores(part._check_w(w)), part.y, 0)[0]
         return value
 
+    @cached_property
+    def units(self) -> tuple[Array, Array, float, float]:
+        """Means and spreads of the columns, and of targets that are numbers (else 0 and 1)."""
+        problem, y = self.problem, self.problem.y
+        n, x, squares = np.split(self.moments(), 3)
+        mean = (x / n)[: problem.n_features]
+        spread = np.sqrt(np.maximum((squares / n)[: problem.n_features] - mean * mean, 0.0))
+        if problem.classes is not None:
+            return mean, spread, 0.0, 1.0
+        unit = max(float(np.std(y)), getattr(problem.loss, "delta", 0.0))
+        return mean, spread, float(np.mean(y)), unit or 1.0
+
     def moments(self, products: bool = False) -> Array:
         """Those of all columns, that of the intercept last, see `coordinates.moments`."""
         X = self.problem.X

@@ -9,20 +9,26 @@ pD + D(D+1)/2 numbers, D = len(w).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from flwr.serverapp import Grid
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.flower.aggregation import Limits
+from anymix.flower.client_errors import Reason, RefusedError
 from anymix.flower.client_parts import Clients
 from anymix.flower.results import Record
 from anymix.mixtures import DirichletPrior, MixtureSet
+from anymix.problem.objective import Objective
+from anymix.problem.parts import Parts
 from anymix.solvers.certificates import Certificate, certify
-from anymix.solvers.exact import Solution, solve
+from anymix.solvers.exact import Solution, solve, solve_objective
 
+log = logging.getLogger("anymix.flower")
 Array = NDArray[np.float64]
 
 __all__ = ["FederatedSolution", "federated_certify", "federated_solve"]
@@ -43,18 +49,23 @@ class FederatedSolution(Solution):
     rounds : list of dict
         A record for every round of messages: sent and received (bytes of the arrays), seconds, and
         asked (how many messages; more than there are clients where some were asked again).
+    by_gradients : bool
+        Whether clients refused second derivatives (`ClientLimits`), and steps and proof are made
+        of first ones: more rounds.
     """
 
     domain_names: tuple[str, ...] = ()
     sizes: Array = field(default_factory=lambda: np.zeros(0))
     client_keys: tuple[str, ...] = ()
     rounds: list[Record] = field(default_factory=list, repr=False)
+    by_gradients: bool = False
 
     @staticmethod
-    def of(solution: Solution, clients: Clients) -> FederatedSolution:
+    def of(solution: Solution, clients: Clients, by_gradients: bool = False) -> FederatedSolution:
         """A solution of the problem of these clients."""
         return FederatedSolution(
             **vars(solution),
+            by_gradients=by_gradients,
             domain_names=clients.roster.domains,
             sizes=clients.roster.sizes,
             client_keys=tuple(clients.roster.keys),
@@ -149,20 +160,24 @@ def federated_solve(
     """
     clients = Clients(grid, n_clients, domains, timeout, attempts, limits)
     chosen = clients.roster.mixture_set(mixtures)
-    solution = solve(
-        clients.problem(chosen.center),
-        chosen,
-        gamma,
-        mu,
-        norm,
-        offsets,
-        tol,
-        prior=prior,
-        start=start,
-        max_iter=max_iter,
-        verbose=verbose,
-    )
-    return FederatedSolution.of(solution, clients)
+    objective = mu, norm, offsets
+    options: dict[str, Any] = {"max_iter": max_iter, "verbose": verbose}
+    problem: Parts | None = None
+    try:
+        problem = clients.problem(chosen.center)
+        found = solve(problem, chosen, gamma, *objective, tol, prior=prior, start=start, **options)
+        return FederatedSolution.of(found, clients)
+    except RefusedError as refused:
+        if refused.reason not in (Reason.LIMIT_ROWS, Reason.LIMIT_CURVATURES):
+            raise
+        log.warning("%s: it goes on with gradients alone, which takes more rounds", refused)
+    if problem is not None:
+        start = problem.at_last.w
+    of_gradients = clients.problem_of_gradients(chosen.center)
+    whole = Objective.of(of_gradients, chosen, gamma, *objective, prior)
+    of_gradients.objective = whole
+    found = solve_objective(of_gradients, whole, tol, start, **options)
+    return FederatedSolution.of(found, clients, by_gradients=True)
 
 
 def federated_certify(
