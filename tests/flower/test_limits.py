@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import signal
@@ -231,12 +232,21 @@ def test_other_ways_to_a_switch_are_refused(asked: Question, tmp_path: Path) -> 
     [
         (TRAIN, {"w": np.zeros(D)}, {"batch_size": 1}),
         (TRAIN, {"w": np.zeros(D)}, {"hold_out": [0.01, 0]}),
+        (TRAIN, {"w": np.zeros(D)}, {"hold_out": [-0.01, 0]}),
         (TRAIN, {"w": np.zeros(D)}, {"local_steps": 2, "step": 1e13}),
         (TRAIN, {"w": np.zeros(D)}, {"local_epochs": 1}),
         (MOMENTS, {}, {"hold_out": [0.01, 0], "products": False}),
         (FOLDS, {}, {"folds": 500, "seed": 0, "about": "counts"}),
     ],
-    ids=["batch", "hold out", "local steps", "epochs", "columns of a part", "folds"],
+    ids=[
+        "batch",
+        "hold out",
+        "hold out less",
+        "local steps",
+        "epochs",
+        "columns of a part",
+        "folds",
+    ],
 )
 def test_sums_over_parts_of_the_rows_are_refused(
     kind: str, arrays: Any, changed: Any, tmp_path: Path
@@ -259,6 +269,17 @@ def test_a_domain_of_few_rows_is_not_named(tmp_path: Path) -> None:
     )
     [told] = Curious(described).ask(WHO, {}, {}) or []
     assert told["domains"] == ["usual"]
+
+
+def test_a_row_that_is_alone_in_a_column_is_read_all_the_same(tmp_path: Path) -> None:
+    """docs/federated.md says so: limits are a price, and no promise."""
+    X, y, d = table()
+    alone = np.zeros((569, 1))
+    alone[100] = 1.0
+    server = Curious(hospitals(1, limits_in(tmp_path), [(np.hstack([X, alone]), y, d)]))
+    at = [server.sums(question(t * np.eye(32)[30])) for t in (-30.0, 30.0)]
+    low, high = (np.sum([a["jacobian"].sum(axis=0) for a in found or ()], axis=0) for found in at)
+    assert np.abs((high - low)[:30] - X[100]).max() < 1e-10
 
 
 # -- who is told what -------------------------------------------------------------------------
@@ -368,6 +389,16 @@ def test_what_a_file_says(tmp_path: Path) -> None:
     noise = Noise(4.0, row_clip=2.0)
     same = ClientLimits(tmp_path / "ledger.db", questions=2, norm=5.0, kinds=["solve"], noise=noise)
     assert ClientLimits.read(path) == same
+
+
+def test_the_defaults_are_those_of_the_documentation(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/federated.md").read_text(encoding="utf-8")
+    path = tmp_path / "limits.toml"
+    path.write_text("#" + page.split("```toml\n# /etc/anymix/limits.toml")[1].split("```")[0])
+    found, usual = ClientLimits.read(path), limits_in(tmp_path)
+    assert dataclasses.replace(found, kinds=tuple(found.kinds)) == usual
+    path.write_text(path.read_text().replace("# [", "[").replace("# epsilon", "epsilon"))
+    assert ClientLimits.read(path).noise == Noise(4.0)
 
 
 @pytest.mark.parametrize("text", ["question = 2", "[noise]\nepsilon = 1.0\nz = 0.0"])

@@ -138,7 +138,7 @@ class _Asked:
 
 
 def _asked(kind: str, arrays: Arrays, settings: Settings) -> _Asked:
-    parts = {"parts"} if settings.get("hold_out", [0.0])[0] > 0 else set[str]()
+    parts = {"parts"} if settings.get("hold_out", [0.0])[0] != 0 else set[str]()  # also if < 0
     match kind:
         case wire.FIRST:
             return _Asked(frozenset({"modules"}))
@@ -360,11 +360,11 @@ class ClientLimits:
         self._pay(names, kind, asked.questions, asked.curvatures, noise)
         if isinstance(rows, LinearRows):
             self._check_rows(rows, asked)
-            self._check_norm(rows, asked)
-            if self.noise is not None:
+            if self.noise is not None:  # no refusal by the spreads: it would tell them exactly
                 w = np.concatenate([a.ravel() for a in arrays.values()]).astype(np.float64)
                 noisy = self.noise.answer(rows, w, settings, self.questions)
                 return Message(pack(*noisy), reply_to=message)
+            self._check_norm(rows, asked)
         return answer()
 
     def _pay(

@@ -128,8 +128,9 @@ class Noise:
         """The reply to "train", as `client.answer` gives it, of clipped rows and with noise."""
         a, b = settings["weights"].reshape(2, -1)
         m, D, z = rows.table.sizes, rows.n_parameters, self.multiplier(questions)
-        if not (np.all(np.isfinite(a)) and np.all(a >= 0) and np.all(np.isfinite(b))):
-            raise CannotAnswerError(Reason.FAILED, "weights", f"is {a}, {b}", "give numbers ≥ 0")
+        if not (np.all(np.isfinite(np.concatenate([a, b, w]))) and np.all(a >= 0)):
+            found, fix = f"is {a}, {b} for w = {w}", "give finite numbers, weights ≥ 0"
+            raise CannotAnswerError(Reason.FAILED, "weights", found, fix)
         clip, largest = self.clip(z, float(m.sum()), D), float(a.max(initial=0.0)) or 1.0
         sums = self._sums(rows, w, a / largest, clip)
         noisy = _with_noise(sums, math.sqrt(2) * z * UNIT) / UNIT
@@ -148,7 +149,8 @@ class Noise:
             raise InputError("domains", "are parts of rows, with noise", fix)
         domains, total = S.indices, np.zeros(rows.n_parameters, np.int64)
         inside = np.flatnonzero(np.diff(S.indptr))  # rows that have a domain
-        value, slope = problem.loss.derivatives(problem.scores(w), problem.y, 1)
+        with np.errstate(over="ignore", invalid="ignore"):  # of a w far out; the row counts as 0
+            value, slope = problem.loss.derivatives(problem.scores(w), problem.y, 1)
         slope = slope.reshape(len(slope), K)
         step = max(1, CHUNK // rows.n_parameters)
         for begin in range(0, len(inside), step):
