@@ -44,7 +44,7 @@ from anymix.flower import (
 )
 from anymix.flower.client_errors import CannotAnswerError, Reason, RefusedError
 from anymix.flower.client_limits import Ledger
-from anymix.flower.wire import FOLDS, MOMENTS, SOLVE, TRAIN, WHO, pack
+from anymix.flower.wire import EVALUATE, FOLDS, MOMENTS, SOLVE, TRAIN, WHO, pack
 from anymix.problem.part_sums import PROOF, Question
 
 Array = NDArray[np.float64]
@@ -174,6 +174,25 @@ def read_rows(server: Curious, T: float, ends: float = 30.0) -> int:
         return None if found is None else np.sum([a["jacobian"].sum(axis=0) for a in found], axis=0)
 
     return n_read(rows_by_bisection(ask))
+
+
+@pytest.mark.parametrize(
+    ("kind", "arrays", "changed"),
+    [
+        (TRAIN, {"w": np.full(D, 30.0)}, {}),
+        (EVALUATE, {"w": np.full(D, 30.0)}, {"held": False}),
+        (EVALUATE, {"w": np.zeros(D)}, {"held": False, "beside": np.full(D, 30.0)}),
+    ],
+    ids=["train", "evaluate", "beside"],
+)
+def test_the_norm_holds_for_every_kind(
+    kind: str, arrays: Any, changed: Any, tmp_path: Path
+) -> None:
+    limits = limits_in(tmp_path)
+    server = Curious(hospitals(2, limits))
+    assert server.ask(kind, arrays, settings(**changed)) is None
+    assert server.refusals == {"limits.norm"}
+    assert spent(limits) == {(1 + ("beside" in changed), 0)}  # paid for all the same
 
 
 @pytest.mark.parametrize("n", [20, 31, 40])
@@ -477,6 +496,12 @@ def test_nobody_pays_with_the_last_question_twice(tmp_path: Path) -> None:
         paid = list(pool.map(pay, range(80)))
     assert sum(paid) == 40
     assert ledger.spent() == {"rows": (40, 0)}
+
+
+def test_a_ledger_that_was_killed_at_its_birth_is_empty(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    Path(ledger.path).touch()
+    assert ledger.spent() == {}
 
 
 CLIENT = """

@@ -79,14 +79,7 @@ class Ledger:
         noise : str
             What all answers have in common; "" is none.
         """
-        Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(self.path, timeout=60, isolation_level=None)) as ledger:
-            ledger.execute("PRAGMA synchronous = FULL")
-            ledger.execute("BEGIN IMMEDIATE")  # one at a time; without a COMMIT nothing was paid
-            ledger.execute(
-                "CREATE TABLE IF NOT EXISTS paid (name TEXT, at TEXT DEFAULT CURRENT_TIMESTAMP, "
-                "kind TEXT, questions INTEGER, curvatures INTEGER, noise TEXT)"
-            )
+        with closing(self._open()) as ledger:
             for name in names:
                 _check_account(ledger, name, price, noise)
                 ledger.execute(
@@ -100,9 +93,21 @@ class Ledger:
         """Questions and curvatures by name."""
         if not Path(self.path).exists():
             return {}
-        with closing(sqlite3.connect(self.path, timeout=60)) as ledger:
+        with closing(self._open()) as ledger:
             sums = "SELECT name, SUM(questions), SUM(curvatures) FROM paid GROUP BY name"
             return {name: (q, c) for name, q, c in ledger.execute(sums)}
+
+    def _open(self) -> sqlite3.Connection:
+        """The file, closed to others; what follows is kept by a COMMIT, and forgotten without."""
+        Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+        ledger = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        ledger.execute("PRAGMA synchronous = FULL")
+        ledger.execute("BEGIN IMMEDIATE")
+        ledger.execute(
+            "CREATE TABLE IF NOT EXISTS paid (name TEXT, at TEXT DEFAULT CURRENT_TIMESTAMP, "
+            "kind TEXT, questions INTEGER, curvatures INTEGER, noise TEXT)"
+        )
+        return ledger
 
 
 def _check_account(

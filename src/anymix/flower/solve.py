@@ -143,7 +143,8 @@ def federated_solve(
     TimeoutError
         If answers are missing; names the clients.
     InputError
-        If an answer cannot be used; names the client and what is wrong with it.
+        If an answer cannot be used; names the client and what is wrong with it. If the limits of
+        clients refuse a question, its argument is the setting, as "limits.questions".
 
     Examples
     --------
