@@ -28,7 +28,7 @@ from sklearn.datasets import load_diabetes, load_digits
 from torch import nn
 
 from anymix.flower import AgnosticStrategy, LocalGrid, client_app, federated_train
-from anymix.mixtures.choosing import data_mixture
+from anymix.mixtures.parsing import data_mixture
 
 ROUNDS, CLIENTS = 200, 5
 Rows = tuple[Any, Any, Any, int, Callable[[], nn.Module], Any]

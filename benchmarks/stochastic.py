@@ -40,8 +40,8 @@ from sklearn.linear_model import SGDClassifier
 
 import anymix as ax
 from anymix import datasets
-from anymix.solvers.iterates import Iterate
 from anymix.solvers.samplers import PerDomain, Weighted
+from anymix.solvers.stochastic import Iterate
 
 GAMMA = 1e-3
 Row = dict[str, Any]

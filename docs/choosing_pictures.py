@@ -114,7 +114,8 @@ def priors(axes: Any) -> None:
     X, y, region = rows()
     strength, names = [0.1, 0.3, 1, 3, 10, 30, 100], ["city", "coast", "rural"]
     sure = [ax.DirichletPrior(1 + s * np.array([0.6, 0.3, 0.1])) for s in strength]
-    lam = [ax.AgnosticClassifier(prior=p).fit(X, y, domains=region).mixture_ for p in sure]
+    models = [ax.AgnosticClassifier(objective=ax.Objective(prior=p)) for p in sure]
+    lam = [model.fit(X, y, domains=region).mixture_ for model in models]
     for k, color in enumerate((BLUE, GREEN, ORANGE)):
         axes.semilogx(strength, [v[k] for v in lam], "o-", color=color, label=names[k])
     axes.set(xlabel="Σ(α − 1)", ylabel="λ")

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 import anymix as ax
 from anymix.datasets import Dataset, load_adult, load_fashion
 from anymix.estimators import NothingGained, OverfitWarning
-from anymix.mixtures.choosing import data_mixture
+from anymix.mixtures.parsing import data_mixture
 from anymix.solvers import Iterate
 from anymix.solvers.optimizers import Adagrad, Adam, Optimizer
 from anymix.solvers.samplers import PerDomain

@@ -26,7 +26,7 @@ from torch.nn import functional
 from anymix import MixtureSet, Simplex
 from anymix.datasets import Dataset
 from anymix.datasets.fetching import Origin, read_files
-from anymix.mixtures.choosing import data_mixture
+from anymix.mixtures.parsing import data_mixture
 from anymix.pytorch import AgnosticLoss, DomainBatches
 
 ZIP, CSV = "OnlineNewsPopularity.zip", "OnlineNewsPopularity/OnlineNewsPopularity.csv"

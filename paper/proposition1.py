@@ -74,9 +74,9 @@ def least_risks(
     shares = np.linspace(0, 1, 41)
 
     def best(t: float) -> ax.Solution:
-        return ax.solve(problem, ax.Point([t, 1 - t]), gamma)
+        return ax.solve(problem, ax.Point([t, 1 - t]), gamma=gamma)
 
-    agnostic = ax.solve(problem, ax.Simplex(2), gamma)
+    agnostic = ax.solve(problem, ax.Simplex(2), gamma=gamma)
     between = best(float(agnostic.mixture[0] + problem.reference[0]) / 2)
     ordinary = best(float(problem.reference[0]))
     models = {"λ_Ū, the data": ordinary, "a λ in between": between, "λ*": agnostic}

@@ -18,15 +18,17 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import gammaln
+from scipy.special import gammaln, xlogy
 
 from anymix.mixtures import (
     Box,
     Chi2Ball,
     DirichletPrior,
     Hull,
+    KLBall,
     MixtureSet,
     Point,
+    Polytope,
     Shrunk,
     Simplex,
     TVBall,
@@ -35,6 +37,7 @@ from anymix.mixtures import (
 )
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
+from anymix.problem.poisson import Poisson
 
 Array = NDArray[np.float64]
 Cone = tuple[Any, list[Any]]  # an expression to minimise, and its constraints
@@ -115,6 +118,8 @@ def _losses(
         return [0.5 * cp.sum_squares(cp.multiply(s, z[i] - y[i])) for s, i in seen], parameters
     if isinstance(loss, Huber):
         rows = 0.5 * cp.huber(z - y, loss.delta)
+    elif isinstance(loss, Poisson):
+        rows = cp.exp(z) - cp.multiply(y, z) + (xlogy(y, y) - y)
     elif isinstance(loss, Hinge):
         rows = cp.pos(1 - cp.multiply(2.0 * y - 1, z))
     else:
@@ -146,6 +151,15 @@ def _support(
         t = cp.Variable()
         over = cp.pos(u - t)
         return t + mixtures.lower @ (u - t) + (mixtures.upper - mixtures.lower) @ over, []
+    if isinstance(mixtures, KLBall):  # min over θ of θρ + θ log Σ c e^{u/θ}
+        some = np.flatnonzero(mixtures.reference)
+        t, theta, q = cp.Variable(), cp.Variable(nonneg=True), cp.Variable(len(some))
+        x = u[some] - t + theta * np.log(mixtures.reference[some])
+        cone = cp.ExpCone(x, theta * np.ones(len(some)), q)
+        return t + mixtures.rho * theta, [cone, cp.sum(q) <= theta]
+    if isinstance(mixtures, Polytope):  # the dual of a linear program
+        t, y = cp.Variable(), cp.Variable(len(mixtures.b), nonneg=True)
+        return t + mixtures.b @ y, [t + mixtures.A.T @ y >= u]
     if isinstance(mixtures, TVBall):
         t, s, c = cp.Variable(), cp.Variable(nonneg=True), mixtures.center
         return c @ u + mixtures.rho * s + c @ cp.pos(t - u), [t + s >= cp.max(u)]

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from anymix.mixtures import (
     Box,
     Chi2Ball,
     Hull,
+    KLBall,
     MixtureSet,
     Point,
+    Polytope,
     Simplex,
     TVBall,
     Vertices,
@@ -21,6 +23,25 @@ from anymix.mixtures import (
 )
 
 Array = NDArray[np.float64]
+
+
+class Own(MixtureSet):
+    """Another set as somebody else might write it: only its two methods, and all the defaults."""
+
+    base: MixtureSet
+
+    def __init__(self, base: MixtureSet) -> None:
+        super().__init__(base.n_domains, base=base)
+
+    def maximize(self, losses: ArrayLike) -> Array:
+        return self.base.maximize(losses)
+
+    def project(self, v: ArrayLike, weights: ArrayLike | None = None) -> Array:
+        if weights is not None:
+            return super().project(v, weights)
+        return self.base.project(v)
+
+
 Case = tuple[MixtureSet, Array, Array, Array]  # a set, two vectors and weights
 
 # Strategies. Small integers make ties, zeros, repeated points and centres on the boundary common.
@@ -52,6 +73,17 @@ def a_box(draw: st.DrawFn, p: int) -> Box:
 
 
 @st.composite
+def a_polytope(draw: st.DrawFn, p: int) -> Polytope:
+    """Around a mixture, which inequalities may touch; repeated and opposite rows are common."""
+    c, m = draw(a_mixture(p)), draw(st.integers(1, 4))
+    entries = st.lists(st.integers(-2, 2), min_size=p, max_size=p)
+    A = np.array(draw(st.lists(entries, min_size=m, max_size=m)), dtype=float)
+    A = np.vstack((A, draw(st.sampled_from([-1, 0, 1])) * A[:1]))
+    room = draw(st.lists(st.sampled_from([0.0, 0.1, 0.5]), min_size=m + 1, max_size=m + 1))
+    return Polytope(A, A @ c + np.array(room))
+
+
+@st.composite
 def a_chi2_ball(draw: st.DrawFn, p: int, base: MixtureSet | None) -> Chi2Ball:
     sizes = np.array(draw(st.lists(st.integers(1, 1000), min_size=p, max_size=p)))
     over = draw(st.sampled_from([1e-3, 0.1, 0.5, 3.0, 100.0]))
@@ -60,8 +92,8 @@ def a_chi2_ball(draw: st.DrawFn, p: int, base: MixtureSet | None) -> Chi2Ball:
 
 @st.composite
 def a_mixture_set(draw: st.DrawFn, p: int, depth: int = 1) -> MixtureSet:
-    kinds = ["simplex", "vertices", "point", "hull", "box", "cvar", "tv"]
-    kind = draw(st.sampled_from(kinds + (["chi2"] * 4 + ["shrunk"] * 2) * (depth >= 0)))
+    kinds = ["simplex", "vertices", "point", "hull", "box", "cvar", "tv", "polytope", "kl"]
+    kind = draw(st.sampled_from(kinds + (["chi2"] * 4 + ["shrunk", "own"] * 2) * (depth >= 0)))
     if kind == "simplex":
         return Simplex(p)
     if kind == "vertices":
@@ -76,6 +108,12 @@ def a_mixture_set(draw: st.DrawFn, p: int, depth: int = 1) -> MixtureSet:
         return cvar(draw(a_mixture(p)), draw(st.floats(0.01, 1)))
     if kind == "tv":
         return TVBall(draw(a_mixture(p)), draw(st.sampled_from([0, 0.05, 0.3, 0.9, 1, 1.5])))
+    if kind == "polytope":
+        return draw(a_polytope(p))
+    if kind == "kl":
+        return KLBall(draw(a_mixture(p)), draw(st.sampled_from([0, 1e-6, 0.02, 0.3, 2.0])))
+    if kind == "own":
+        return Own(draw(a_mixture_set(p, depth - 1)).convex_hull)
     if kind == "shrunk":
         t = draw(st.sampled_from([1e-6, 0.1, 0.5, 0.999]))
         return draw(a_mixture_set(p, depth - 1)).shrunk(t, draw(a_mixture(p)))

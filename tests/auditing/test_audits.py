@@ -176,7 +176,7 @@ NAMES_IN_CODE = re.compile(
         ),
         ({"confidence": 95}, r"confidence is 95; give one inside \(0, 1\)"),
         ({"loss": "gini"}, "loss is 'gini'; give one of 'zero_one'"),
-        ({"mixtures": ax.Simplex(3)}, "over 3 domains, but the rows have 2"),
+        ({"mixtures": ax.Simplex(3)}, "over 3 domains but the data have 2"),
         ({"mixtures": "all"}, "mixtures is 'all'"),
         ({"y_pred": [-1.5, 2.5]}, "from -1.5 to 2.5, but what is true has 2 classes"),
         (

@@ -162,7 +162,7 @@ def test_it_says_what_holds_and_can_be_passed_on() -> None:
         ({"loss_bound": 0.01}, r"losses has the loss .*, above loss_bound = 0\.01; give"),
         ({"clip": 0}, "clip is 0"),
         ({"loss": []}, "loss is .*; give the name of a loss"),
-        ({"mixtures": ax.Simplex(2)}, "mixtures is Simplex.*over 2 domains, but the rows have 3"),
+        ({"mixtures": ax.Simplex(2)}, "mixtures is over 2 domains but the data have 3"),
         ({"weights": np.zeros(290)}, "weights is 0 in all of 'a'"),
         ({"weights": -np.ones(290)}, "weights has the entry -1"),
         ({"losses": LOSSES - 0.5}, "losses has the loss -0"),

@@ -17,9 +17,9 @@ from scipy import sparse
 from anymix.bounds.rates import Constants, constants, convergence, step_sizes
 from anymix.bounds.variance import variances
 from anymix.mixtures import Box, Chi2Ball, MixtureSet, Point, Simplex, TVBall
+from anymix.objective import Objective
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
-from anymix.solvers.certificates import Objective
 from anymix.solvers.exact import Solution, solve
 from anymix.solvers.samplers import EveryDomain, FullBatch, PerDomain, UniformDomain, Weighted
 from anymix.solvers.stochastic import stochastic_afl
@@ -65,8 +65,8 @@ def test_no_point_of_the_ball_exceeds_the_constants(
     mixtures = [Simplex(3), TVBall([0.5, 0.3, 0.2], 0.1), Chi2Ball([3, 2, 1], 1.3)][seed % 3]
     lam = mixtures.project(rng.dirichlet(np.ones(3)))
     b, gamma, mu = rng.normal(size=3) * rng.integers(0, 2), rng.random(), rng.integers(0, 2) * 0.7
-    c = constants(problem, mixtures, radius, gamma=gamma, mu=mu, norm=norm, offsets=b)
-    objective = Objective.of(problem, mixtures, gamma, mu, norm, b, None)
+    c = constants(problem, mixtures, w_radius=radius, gamma=gamma, mu=mu, norm=norm, offsets=b)
+    objective = Objective(mixtures, gamma, mu=mu, norm=norm, offsets=b).on(problem)
     room = 1 + 1e-9
     values = problem.loss.derivatives(problem.scores(w), problem.y, 0)[0]
     assert values.max() <= room * c.M
@@ -78,7 +78,7 @@ def test_no_point_of_the_ball_exceeds_the_constants(
     v = variances(problem, w, lam, b)
     assert v.per_domain <= room * c.sigma_w**2
     assert v.every_domain <= room * c.sigma_mixture**2
-    c = constants(problem, mixtures, radius, Weighted(), offsets=b)
+    c = constants(problem, mixtures, w_radius=radius, sampler=Weighted(), offsets=b)
     assert v.weighted <= room * c.sigma_w**2
     assert v.uniform_domain <= room * c.sigma_mixture**2
 
@@ -87,7 +87,13 @@ def test_constants_by_hand() -> None:
     # The longest row is (3, 4), of length 5, so |z| ≤ 10 on the ball of radius 2.
     X, y = [[3.0, 4.0], [1.0, 0.0], [0.0, 2.0]], [1.0, -2.0, 0.5]
     problem = LinearDomains(X, y, [0, 0, 1], SquaredError(), intercept=False)
-    c = constants(problem, TVBall([0.5, 0.5], 0.1), 2.0, Weighted(4), EveryDomain(9))
+    c = constants(
+        problem,
+        TVBall([0.5, 0.5], 0.1),
+        w_radius=2.0,
+        sampler=Weighted(4),
+        mixture_sampler=EveryDomain(9),
+    )
     M = 0.5 * (10 + 2) ** 2
     assert abs(c.M - M) < 1e-9
     assert c.G_w == pytest.approx(12 * 5)
@@ -100,19 +106,19 @@ def test_constants_by_hand() -> None:
 
 def test_regulariser_penalty_and_offsets_enter_the_constants() -> None:
     problem = make("hinge", 0)
-    plain = constants(problem, None, 3.0)
-    squared = constants(problem, None, 3.0, gamma=0.5)
+    plain = constants(problem, None, w_radius=3.0)
+    squared = constants(problem, None, w_radius=3.0, gamma=0.5)
     assert squared.G_w == pytest.approx(plain.G_w + 0.5 * 3)
-    assert constants(problem, None, 3.0, gamma=0.5, norm="plain").G_w == pytest.approx(
+    assert constants(problem, None, w_radius=3.0, gamma=0.5, norm="plain").G_w == pytest.approx(
         plain.G_w + 0.5
     )
     # m̄ = ⅓ each: at a vertex 2μ‖λ/m̄ − 1‖ = 2μ √(2² + 1 + 1), and the bound is sharp there
-    assert constants(problem, None, 3.0, mu=0.25).G_mixture == pytest.approx(
+    assert constants(problem, None, w_radius=3.0, mu=0.25).G_mixture == pytest.approx(
         plain.G_mixture + 0.5 * math.sqrt(6)
     )
     b = [0.0, 1.0, plain.M + 1]
     B = math.sqrt(plain.M**2 + (plain.M - 1) ** 2 + (plain.M + 1) ** 2)
-    shifted = constants(problem, None, 3.0, offsets=b)
+    shifted = constants(problem, None, w_radius=3.0, offsets=b)
     assert shifted.G_mixture == pytest.approx(B)
     assert shifted.sigma_mixture == pytest.approx(B)
 
@@ -130,16 +136,16 @@ def test_regulariser_penalty_and_offsets_enter_the_constants() -> None:
 )
 def test_the_lemmas_enter_as_printed(sampler: Any, noise: float, mixture_noise: float) -> None:
     problem = make("hinge", 0)  # p = 3, R_Λ = 1: R_Λ²σ_I², σ_I² + σ_O², pM², p²M²
-    c = constants(problem, Simplex(3), 1.0, sampler)
+    c = constants(problem, Simplex(3), w_radius=1.0, sampler=sampler)
     assert c.sigma_w == pytest.approx(noise * c.G_w)
     assert c.sigma_mixture == pytest.approx(mixture_noise * math.sqrt(3) * c.M)
-    point = constants(problem, Point([0.5, 0.3, 0.2]), 1.0, PerDomain())
+    point = constants(problem, Point([0.5, 0.3, 0.2]), w_radius=1.0, sampler=PerDomain())
     assert point.sigma_w == pytest.approx(math.sqrt(0.38) * point.G_w)
 
 
 def test_sparse_rows_give_the_same_constants() -> None:
-    assert constants(make("binary", 1, form="csr"), None, 2.0) == constants(
-        make("binary", 1), None, 2.0
+    assert constants(make("binary", 1, form="csr"), None, w_radius=2.0) == constants(
+        make("binary", 1), None, w_radius=2.0
     )
 
 
@@ -184,21 +190,21 @@ def test_bad_numbers_of_steps_are_refused(n_steps: Any) -> None:
 @pytest.mark.parametrize("radius", [0.0, -1.0, np.nan, np.inf, None, "1"])
 def test_bad_radii_are_refused(radius: Any) -> None:
     with pytest.raises(ValueError, match="w_radius"):
-        constants(make("hinge", 0), None, radius)
+        constants(make("hinge", 0), None, w_radius=radius)
 
 
 def test_unknown_samplers_and_wrong_sets_are_refused() -> None:
     problem: Any = make("hinge", 0)
     wrong: Any = UniformDomain()
     with pytest.raises(ValueError, match="sampler is UniformDomain"):
-        constants(problem, None, 1.0, wrong, FullBatch())
+        constants(problem, None, w_radius=1.0, sampler=wrong, mixture_sampler=FullBatch())
     wrong = PerDomain()
     with pytest.raises(ValueError, match="mixture_sampler is PerDomain"):
-        constants(problem, None, 1.0, PerDomain(), wrong)
+        constants(problem, None, w_radius=1.0, sampler=PerDomain(), mixture_sampler=wrong)
     with pytest.raises(ValueError, match="mixtures is over 2 domains"):
-        constants(problem, Simplex(2), 1.0)
+        constants(problem, Simplex(2), w_radius=1.0)
     with pytest.raises(ValueError, match="gamma"):
-        constants(problem, None, 1.0, gamma=-1.0)
+        constants(problem, None, w_radius=1.0, gamma=-1.0)
 
 
 # -- the measured gap ------------------------------------------------------------------------------
@@ -219,7 +225,7 @@ class Case:
 
     @cached_property
     def best(self) -> Solution:
-        return solve(self.problem, self.mixtures, self.gamma, tol=1e-7)
+        return solve(self.problem, self.mixtures, gamma=self.gamma, tol=1e-7)
 
     @property
     def radius(self) -> float:
@@ -228,7 +234,13 @@ class Case:
 
     def gap(self, n_steps: int, seed: int) -> float:
         """Of w^A after n_steps of the theory's sizes."""
-        c = constants(self.problem, self.mixtures, self.radius, self.sampler, gamma=self.gamma)
+        c = constants(
+            self.problem,
+            self.mixtures,
+            w_radius=self.radius,
+            sampler=self.sampler,
+            gamma=self.gamma,
+        )
         step_w, step_mixture = step_sizes(c, n_steps)
         run = stochastic_afl(
             self.problem,
@@ -242,13 +254,17 @@ class Case:
             every=n_steps,
         )
         average = self.problem.at(next(run).w_average)
-        objective = Objective.of(
-            self.problem, self.mixtures, self.gamma, 0.0, "squared", None, None
-        )
+        objective = Objective(self.mixtures, self.gamma).on(self.problem)
         return objective.upper(average) - self.best.certificate.lower
 
     def bound(self, n_steps: int) -> float:
-        c = constants(self.problem, self.mixtures, self.radius, self.sampler, gamma=self.gamma)
+        c = constants(
+            self.problem,
+            self.mixtures,
+            w_radius=self.radius,
+            sampler=self.sampler,
+            gamma=self.gamma,
+        )
         return convergence(c, n_steps)
 
 

@@ -439,7 +439,7 @@ def test_verbose_says_each_mixture(capsys: pytest.CaptureFixture[str]) -> None:
         (make_pipeline(StandardScaler(), KNeighborsClassifier()), {}, "takes no sample_weight"),
         ("trees", {}, "which has no fit; give a scikit-learn estimator"),
         (tree(), {"robustness": (0.0,)}, r"robustness is 0.0; give numbers in \(0, 1\]"),
-        (tree(), {"mixtures": ax.Simplex(3)}, "mixtures is for 3 domains, and here are 2"),
+        (tree(), {"mixtures": ax.Simplex(3)}, "mixtures is over 3 domains but the data have 2"),
         (tree(), {"cv": 1}, "cv is 1; give 2 folds or more"),
         (tree(), {"n_steps": 0}, "n_steps is 0"),
         (tree(), {"combine": "vote"}, "combine is 'vote'; give 'auto', 'single' or 'average'"),

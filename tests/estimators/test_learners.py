@@ -70,7 +70,7 @@ def test_the_linear_model_is_that_of_scikit_learn(K: int | None, weighted: bool)
     data, gamma = rows(K=K, weighted=weighted), 0.05
     total = len(data.y) if data.weight is None else data.weight.sum()
     learner = Linear()
-    learner.options = {**learner.options, "tol": 1e-10}
+    learner.tol = 1e-10
     model = learner.fit(data, gamma * len(data.y))
     other: Any = (
         Ridge(alpha=gamma * total)

@@ -200,7 +200,7 @@ OPTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"mixtures": ax.cvar(np.array([160, 600, 240]) / 1000, 0.5)},
     ),
     ({"gamma": 0.1}, {"gamma": 0.1}),
-    ({"gamma": 0.1, "norm": "plain"}, {"gamma": 0.1, "norm": "plain"}),
+    ({"gamma": 0.1, "objective": ax.Objective(norm="plain")}, {"gamma": 0.1, "norm": "plain"}),
     ({"mu": 0.05}, {"mu": 0.05}),
     ({"max_skewness": 1.3}, {"mixtures": ax.Chi2Ball([160, 600, 240], 1.3)}),
     (
@@ -209,8 +209,12 @@ OPTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ),
     ({"baseline": [0.5, 0.1, 0.2]}, {"offsets": [0.5, 0.1, 0.2]}),
     (
+        {"objective": ax.Objective(prior=ax.DirichletPrior([2.0, 2.0, 3.0]))},
         {"prior": ax.DirichletPrior([2.0, 2.0, 3.0])},
-        {"prior": ax.DirichletPrior([2.0, 2.0, 3.0])},
+    ),
+    (
+        {"objective": ax.Objective(prior=ax.DirichletPrior([2, 2, 3]), multiplicative=True)},
+        {"prior": ax.DirichletPrior([2, 2, 3]), "multiplicative": True},
     ),
     ({"tol": 1e-10}, {"tol": 1e-10}),
 ]
@@ -371,7 +375,10 @@ FAULTS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"baseline": [0.1, 0.2, np.nan]}, {}, "baseline has 1 missing"),
     ({"gamma": -1.0}, {}, "gamma is -1.0"),
     ({"mu": np.inf}, {}, "mu is inf"),
-    ({"norm": "l1"}, {}, "norm is 'l1'"),
+    ({"objective": "plain"}, {}, "objective is 'plain'"),
+    ({"objective": ax.Objective(mu=0.1)}, {}, "mu is 0.1 in the Objective"),
+    ({"objective": ax.Objective("data")}, {}, "mixtures is 'data' in the Objective"),
+    ({"objective": ax.Objective(offsets=[0, 1, 2])}, {}, "offsets is .* in the Objective"),
     ({"tol": 0.0}, {}, "tol is 0.0"),
 ]
 
@@ -476,9 +483,9 @@ def test_all_rows_are_not_copied() -> None:
 def test_models_of_one_domain_start_where_they_are_told() -> None:
     X, y, domains = make_data()
     problem = ax.LinearDomains(X, y, domains)
-    options = {"gamma": 0.01, "norm": "squared", "tol": 1e-8, "max_iter": 100}
-    found = alone_solutions(problem, options)
-    again = alone_solutions(problem, options, found)
+    objective = ax.Objective(gamma=0.01)
+    found = alone_solutions(problem, objective, tol=1e-8)
+    again = alone_solutions(problem, objective, found, tol=1e-8)
     assert max(solution.n_iter for solution in again) == 1 < found[0].n_iter
 
 
@@ -557,7 +564,7 @@ def test_free_parameters_are_at_least_the_trace(norm: str, n_classes: int, gamma
     length = np.linalg.norm(w[problem.penalized]) if norm == "plain" else 1.0
     ridge = np.diag(np.where(problem.penalized, gamma / length, 0.0))
     trace = np.trace(H @ np.linalg.pinv(H + ridge, rcond=1e-12))
-    ours = _free_parameters(problem, solution, gamma, norm)
+    ours = _free_parameters(problem, solution, ax.Objective(gamma=gamma, norm=norm))
     assert trace - 1e-6 <= ours <= 2 * trace
     assert ours <= problem.n_parameters * (1 if n_classes == 2 else 2 / 3)
 
@@ -598,8 +605,9 @@ def test_the_warning_does_not_change_when_equal_rows_are_merged(kind: str) -> No
         np.testing.assert_allclose(
             merged.row_shares(mixture), problem.row_shares(mixture), rtol=1e-12
         )
-        solution = ax.solve(merged, ax.Point(mixture), gamma=1e-6)
-        messages = [overfit_message(p, solution, 1e-6, "squared") for p in (problem, merged)]
+        objective = ax.Objective(ax.Point(mixture), gamma=1e-6)
+        solution = ax.solve(merged, objective)
+        messages = [overfit_message(p, solution, objective) for p in (problem, merged)]
         assert messages[0] == messages[1]
         assert (messages[0] is not None) == (mixture[2] == 1)  # only 40 rows are few
 
@@ -613,15 +621,16 @@ def test_the_warning_foretells_the_excess_loss() -> None:
         X = rng.normal(size=(20_500, 8))
         y = rng.random(len(X)) < expit(X @ truth)
         train = ax.LinearDomains(X[:500], y[:500], np.repeat(["a", "little"], [400, 100]))
-        solution = ax.solve(train, ax.Point([0.4, 0.6]), gamma=1e-6)
+        objective = ax.Objective(ax.Point([0.4, 0.6]), gamma=1e-6)
+        solution = ax.solve(train, objective)
         new = ax.LinearDomains(X[500:], y[500:], np.zeros(20_000)).losses(solution.w)[0]
         excess.append(new - solution.domain_losses)
-        parameters = _free_parameters(train, solution, 1e-6, "squared")
+        parameters = _free_parameters(train, solution, objective)
         foretold.append(parameters * train.row_shares(solution.mixture))
     mean, error = np.mean(excess, axis=0), np.std(excess, axis=0) / np.sqrt(60)
     np.testing.assert_allclose(mean / np.mean(foretold, axis=0), 1, rtol=1 / 3)
     assert mean[1] > 5 * error[1]
-    message = overfit_message(train, solution, 1e-6, "squared")
+    message = overfit_message(train, solution, objective)
     assert message is not None
     assert "0.6 to domain 'little' with 100 rows, few for 9 free" in message
 

@@ -13,8 +13,9 @@ from sklearn.metrics import log_loss
 
 import anymix as ax
 from anymix.estimators.ordinary import GAMMAS, choose_ordinary, least_between, ordinary_model
-from anymix.estimators.reading import read_classes, read_numbers, regression_loss
+from anymix.estimators.reading import read_classes, read_numbers
 from anymix.problem.dealing import deal, sorted_rows
+from anymix.problem.losses import SquaredError
 from anymix.problem.rows import Rows
 
 Array = NDArray[np.float64]
@@ -39,7 +40,7 @@ def test_gamma_is_that_of_brute_force_and_the_model_is_scikit_learns(seed: int) 
             peer = logistic(gamma, len(train)).fit(X[train], y[train])
             losses[i] += len(test) * log_loss(y[test], peer.predict_proba(X[test]))
     best = GRID[int(np.argmin(losses))]
-    gamma, solution = ordinary_model(rows, gammas=GRID, tol=1e-10)
+    gamma, solution = ordinary_model(rows, ax.Objective(), gammas=GRID, tol=1e-10)
     assert gamma == best
     assert 1 > best > GRID[-1]  # not at an end, or any rule would find it
     peer = logistic(gamma, len(y)).fit(X, y)
@@ -63,7 +64,7 @@ def test_the_default_gamma_is_the_least_of_a_parabola_through_scikit_learns_loss
     best = int(np.argmin(losses))
     three = slice(best - 1, best + 2)
     a, b, _ = np.polyfit(np.log(GAMMAS[three]), losses[three], 2)
-    found = choose_ordinary(rows, splits, None, {"tol": 1e-9})
+    found = choose_ordinary(rows, splits, None, ax.Objective(), tol=1e-9)
     assert found.gamma == pytest.approx(np.exp(-b / (2 * a)), rel=2e-3)
     assert found.gamma not in GAMMAS
     assert loss(found.gamma) < losses[best]
@@ -117,9 +118,7 @@ def test_the_ordinary_model_of_the_regressor_is_ridge_regression() -> None:
     model = ax.AgnosticRegressorCV().fit(X, y, domains=domains)
     peer = Ridge(alpha=model.ordinary_.gamma * len(y)).fit(X, y)
     np.testing.assert_allclose(model.ordinary_.coef_, peer.coef_, atol=1e-4)
-    rows = read_numbers(
-        ax.AgnosticRegressor(), X, y, domains, None, True, regression_loss("squared", 1.0)
-    )
+    rows = read_numbers(ax.AgnosticRegressor(), X, y, domains, None, True, SquaredError())
     losses = np.zeros(len(GAMMAS))
     for i, gamma in enumerate(GAMMAS):
         for train, test in deal(sorted_rows(rows, np.random.RandomState(0)), 5):
@@ -152,7 +151,7 @@ def test_a_row_in_two_domains_counts_twice_when_fitted_and_when_judged() -> None
     rows = read_classes(ax.AgnosticClassifier(), X, y, table, weight)
     counted = weight * table.sum(axis=1)
     fitted = judged(X, y, rows, counted, counted)
-    found = choose_ordinary(rows, folds(rows, 3), GRID, {"tol": 1e-8})
+    found = choose_ordinary(rows, folds(rows, 3), GRID, ax.Objective(), tol=1e-8)
     assert found.gamma == GRID[int(np.argmin(fitted))]
     once = judged(X, y, rows, counted, weight)
     assert np.argmin(once) != np.argmin(fitted)  # to count rows once would choose another

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import anymix as ax
 from anymix.errors import InputError
 from anymix.estimators.ordinary import ordinary_model
-from anymix.estimators.reading import read_classes, read_numbers, regression_loss
+from anymix.estimators.reading import read_classes, read_numbers
 from anymix.problem.losses import Huber, SquaredError
 
 Array = NDArray[np.float64]
@@ -76,7 +76,7 @@ def test_robustness_of_a_regression(name: str, loss: Any) -> None:
 def test_the_ordinary_anchor_is_the_tuned_ordinary_model() -> None:
     for data, make, loss in (
         (labels_data(n_small=160), ax.AgnosticClassifier, None),
-        (numbers_data(n_small=160), ax.AgnosticRegressor, regression_loss("squared", 1.0)),
+        (numbers_data(n_small=160), ax.AgnosticRegressor, SquaredError()),
     ):
         X, y, domains = data
         options: dict[str, Any] = {"gamma": 0.3, "robustness": 0.8, "tol": 1e-11}
@@ -86,7 +86,7 @@ def test_the_ordinary_anchor_is_the_tuned_ordinary_model() -> None:
             if loss is None
             else read_numbers(make(), X, y, domains, None, True, loss)
         )
-        gamma, ordinary = ordinary_model(rows, tol=1e-11)
+        gamma, ordinary = ordinary_model(rows, ax.Objective(), tol=1e-11)
         peer = ax.solve(
             rows.to_fit(),
             ax.Simplex(2).shrunk(0.8, M),

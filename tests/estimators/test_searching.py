@@ -14,9 +14,10 @@ import anymix as ax
 from anymix.errors import InputError
 from anymix.estimators import folding, searching
 from anymix.estimators.overfitting import OverfitWarning
-from anymix.estimators.reading import read_classes, read_numbers, regression_loss
+from anymix.estimators.reading import read_classes, read_numbers
 from anymix.estimators.searching import Candidate, Found, Plan, candidates_of, search
 from anymix.problem.dealing import deal, sorted_rows
+from anymix.problem.losses import regression_loss
 from anymix.problem.rows import Rows
 from anymix.selection.held_out import HeldOut
 from anymix.selection.rule import choose
@@ -139,9 +140,7 @@ def test_a_regression_is_that_of_brute_force(loss: str) -> None:
     X, y, domains = numbers_data()
     folds = list(StratifiedKFold(4).split(X, domains))
     gammas = (1.0, 0.1, 0.01)
-    rows = read_numbers(
-        ax.AgnosticRegressor(), X, y, domains, None, True, regression_loss(loss, 1.0)
-    )
+    rows = read_numbers(ax.AgnosticRegressor(), X, y, domains, None, True, regression_loss(loss))
     held = search(rows, folds, agnostic(gammas)).held_out
     losses = np.empty((3, len(y)))
     for i, gamma in enumerate(gammas):
@@ -161,7 +160,7 @@ def test_the_target_set_judges_not_the_worst_domain_alone() -> None:
     X, y, domains = labels_data()
     folds = list(StratifiedKFold(4).split(X, domains))
     target = ax.Point([0.9, 0.1])
-    plan = agnostic([1.0, 0.01], mixtures=target)
+    plan = agnostic([1.0, 0.01], objective=ax.Objective(target))
     held = search(rows_of(X, y, domains), folds, plan).held_out
     candidates = [{"gamma": g, "mixtures": target} for g in (1.0, 0.01)]
     losses = by_domain(brute_force(X, y, domains, folds, candidates), domains)
@@ -194,9 +193,9 @@ def test_regret_is_judged_by_the_best_alone() -> None:
 @pytest.mark.usefixtures("tight")
 def test_given_baseline_shifts_the_judgement() -> None:
     rows = rows_of(*labels_data())
-    folds = list(deal(sorted_rows(rows), 5))
+    folds, even = list(deal(sorted_rows(rows), 5)), ax.Objective(ax.Point([0.5, 0.5]))
     plain, shifted = (
-        search(rows, folds, agnostic([1.0, 0.1], mixtures=ax.Point([0.5, 0.5]), baseline=b))
+        search(rows, folds, agnostic([1.0, 0.1], objective=even, baseline=b))
         for b in (None, [0.1, 0.3])
     )
     np.testing.assert_allclose(shifted.held_out.value, plain.held_out.value - 0.2, atol=1e-5)
@@ -289,9 +288,9 @@ def test_each_fit_starts_at_its_predecessor_or_at_the_ordinary_model(
     found: list[Waypoint] = []
 
     class Watched(Path):
-        def model(self, mixtures: Any, gamma: float, *args: Any, **options: Any) -> Waypoint:
-            found.append(super().model(mixtures, gamma, *args, **options))
-            starts.append((gamma, options["start"]))
+        def model(self, objective: ax.Objective, start: Waypoint | None = None) -> Waypoint:
+            found.append(super().model(objective, start))
+            starts.append((objective.gamma, start))
             return found[-1]
 
     monkeypatch.setattr(searching, "Path", Watched)

@@ -38,6 +38,8 @@ AGNOSTIC: dict[str, Any] = {  # the purely agnostic learner with a tuned γ
     "robustness": (1.0,),
     "anchor": None,
 }
+PLAIN = ax.Objective(norm="plain")
+PRODUCT = ax.Objective(prior=ax.DirichletPrior([2.0, 3.0]), multiplicative=True)
 SMALL: dict[str, Any] = {"gammas": (1.0, 0.1, 0.01), "robustness": (0.5, 1.0)}
 
 
@@ -226,16 +228,16 @@ def test_no_t_of_zero_but_the_ordinary_model() -> None:
 def test_refit_starts_at_the_choice_of_a_fold(monkeypatch: pytest.MonkeyPatch) -> None:
     starts = []
 
-    def watched(problem: Any, settings: Any, start: Any) -> Any:
-        starts.append((settings, start))
-        return fit_problem(problem, settings, start=start)
+    def watched(problem: Any, objective: Any, baseline: Any, start: Any, **limits: Any) -> Any:
+        starts.append((objective, start))
+        return fit_problem(problem, objective, baseline, start=start, **limits)
 
     monkeypatch.setattr("anymix.estimators.choices.fit_problem", watched)
     X, y, domains = labels_data(n_small=300)
     model = ax.AgnosticClassifierCV([1.0, 0.01], **AGNOSTIC).fit(X, y, domains=domains)
     peer = ax.AgnosticClassifier(gamma=model.gamma_).fit(X, y, domains=domains)
-    settings, start = starts[-1]
-    assert (settings.robustness, settings.gamma) == (1.0, model.gamma_)
+    objective, start = starts[-1]
+    assert (objective.robustness, objective.gamma) == (1.0, model.gamma_)
     assert np.linalg.norm(start.w - peer.solution_.w) < 0.5 * np.linalg.norm(peer.solution_.w)
 
 
@@ -283,10 +285,10 @@ def test_refit_keeps_every_part_of_the_choice() -> None:
     peer = ax.AgnosticClassifier(box, 0.1, 0.05, 1.5, tol=1e-11)
     np.testing.assert_allclose(model.coef_, peer.fit(X, y, domains=domains).coef_, atol=1e-6)
     np.testing.assert_allclose(model.mixture_, peer.mixture_, atol=1e-6)
-    plain = clone(model).set_params(norm="plain", fit_intercept=False, tol=1e-9, max_iter=500)
+    plain = clone(model).set_params(objective=PLAIN, fit_intercept=False, tol=1e-9, max_iter=500)
     plain.fit(X, y, domains=domains)
     assert plain.robustness_ == 1.0
-    peer.set_params(norm="plain", fit_intercept=False, tol=1e-9, max_iter=500)
+    peer.set_params(objective=PLAIN, fit_intercept=False, tol=1e-9, max_iter=500)
     np.testing.assert_allclose(
         plain.coef_, peer.fit(X, y, domains=domains).coef_, rtol=0, atol=1e-5
     )
@@ -318,7 +320,7 @@ def test_the_regressor_refits_its_choice(loss: str) -> None:
 
 ORDINARY: list[Any] = [
     ax.AgnosticClassifierCV(**SMALL),
-    ax.AgnosticClassifierCV(**SMALL, norm="plain", baseline="regret"),
+    ax.AgnosticClassifierCV(**SMALL, objective=PLAIN, baseline="regret"),
     ax.AgnosticRegressorCV(**SMALL),
     ax.AgnosticRegressorCV(**SMALL, loss="huber", delta=0.3, fit_intercept=False),
 ]
@@ -511,7 +513,11 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         {"baseline": [0.1, 0.2, 0.3]},
         r"baseline has shape \(3,\), and there are 2 domains; give None",
     ),
-    ({"prior": "x"}, "prior is 'x'; give a penalty on λ, such as DirichletPrior"),
+    ({"objective": "x"}, "objective is 'x'"),
+    ({"objective": ax.Objective(gamma=0.1)}, "gamma is 0.1 in the Objective"),
+    ({"objective": ax.Objective(robustness=0.5)}, "robustness is 0.5 in the Objective"),
+    ({"objective": ax.Objective(w_radius=1.0)}, "w_radius is 1.0 in the Objective"),
+    ({"objective": PRODUCT}, "multiplicative is True in the Objective"),
     ({"cv": 1}, "cv is 1; give 2 folds or more"),
     ({"cv": []}, r"cv is \[\], which has no fold"),
     ({"baseline": "best"}, "baseline is 'best'"),

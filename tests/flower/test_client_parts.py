@@ -50,7 +50,7 @@ def test_reach_is_at_least_the_largest_number_of_every_column() -> None:
 def test_only_sums_leave_a_client() -> None:
     p, D = 3, 4
     look = {"losses": (p,), "jacobian": (p, D), "curvature": (D * (D + 1) // 2,)}
-    about = look | {"penalized": (D,), "kind": (3,), "powers": (D,), "targets": (2,)}
+    about = look | {"penalized": (D,), "kind": (7,), "powers": (D,), "targets": (2,)}
     proof = (
         {"conjugate": (2,), "slope": (D,), "error": (D,)}
         | dict.fromkeys(("pivot", "give"), (1, 1))

@@ -17,7 +17,7 @@ from anymix.flower.client_data import number_of, split, take
 from anymix.flower.judging import Best, judge, worst_of
 from anymix.flower.members import Members
 from anymix.flower.wire import record_of
-from anymix.mixtures.choosing import data_mixture
+from anymix.mixtures.parsing import data_mixture
 
 
 def rows_of_all(fraction: float, seed: int) -> tuple[list[int], list[int]]:

@@ -139,6 +139,19 @@ def test_numbers_are_measured_by_the_spread_of_the_targets(tmp_path: Path) -> No
     assert found.w[-1] == pytest.approx(50_000, rel=0.1)
 
 
+@pytest.mark.parametrize(("length", "refusals"), [(2.9, set()), (3.1, {"limits.norm"})])
+def test_exponential_means_have_shorter_models(
+    length: float, refusals: set[str], tmp_path: Path
+) -> None:
+    X, y, d = table()
+    grid = hospitals(
+        1, limits_in(tmp_path), [(X, 100.0 + y, d)], loss=ax.Poisson(), classes=None
+    )  # fmt: skip
+    server = Curious(grid)
+    server.sums(question(np.append(length * np.eye(30)[0], np.log(100.0))))
+    assert server.refusals == refusals
+
+
 # -- what is stopped --------------------------------------------------------------------------
 
 

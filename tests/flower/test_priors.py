@@ -19,17 +19,34 @@ PRIOR = ax.DirichletPrior([2.0, 1.5, 1.2])
 def test_one_optimum_by_three_paths() -> None:
     problem = ax.LinearDomains(*table())
     exact = ax.solve(problem, gamma=0.1, prior=PRIOR, tol=1e-9)
-    solved = federated_solve(grid_of(), gamma=0.1, prior=PRIOR, tol=1e-9)
+    solved = federated_solve(grid_of(), ax.Objective(gamma=0.1, prior=PRIOR), tol=1e-9)
     assert solved.objective == pytest.approx(exact.objective, abs=1e-8)
     options: dict[str, Any] = {"step_w": 0.5, "step_mixture": 0.02, "gamma": 0.1, "prior": PRIOR}
     steps = ax.stochastic_afl(problem, sampler=FullBatch(), mixture_sampler=FullBatch(), **options)
     last = next(islice(steps, 299, None))
     patience = Patience(min_clients=5)
     trained = AgnosticStrategy(patience=patience, **options).start(grid_of(), num_rounds=300)
+    objective = ax.Objective(gamma=0.1, prior=PRIOR)
+    other = AgnosticStrategy(objective, step_w=0.5, step_mixture=0.02, patience=patience)
+    same = other.start(grid_of(), num_rounds=300)
+    assert same.w.tobytes() == trained.w.tobytes()
     np.testing.assert_allclose(trained.w, last.w, atol=1e-9)
     np.testing.assert_allclose(trained.mixture, last.mixture, atol=1e-9)
-    proof = ax.certify(problem, None, trained.w, trained.mixture, 0.1, prior=PRIOR)
+    proof = ax.certify(problem, None, trained.w, trained.mixture, gamma=0.1, prior=PRIOR)
     assert proof.upper <= exact.objective + 1e-4
+
+
+def test_robustness_draws_the_set_to_the_mixture_of_all_rows() -> None:
+    problem, patience = ax.LinearDomains(*table()), Patience(min_clients=5)
+    steps: dict[str, Any] = {"step_w": 0.5, "step_mixture": 0.1, "gamma": 0.1}
+    near = ax.Simplex(3).shrunk(0.3, problem.reference)
+    trained = [
+        AgnosticStrategy(*given, patience=patience, **more).start(grid_of(), num_rounds=30)
+        for given, more in (([], steps | {"robustness": 0.3}), ([near], steps))
+    ]
+    np.testing.assert_allclose(trained[0].w, trained[1].w, atol=1e-12)
+    solved = federated_solve(grid_of(), gamma=0.1, robustness=0.3, tol=1e-9)
+    assert solved.objective == pytest.approx(ax.solve(problem, near, gamma=0.1).objective, abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -232,6 +232,10 @@ def test_a_loop_of_ones_own_makes_the_same_rounds() -> None:
         ({"clients_per_round": 1.5}, "clients_per_round is 1.5"),
         ({"gamma": -1}, "gamma is -1"),
         ({"w_radius": 0}, "w_radius is 0; give a positive number"),
+        ({"norm": "plain"}, "norm is 'plain' in the Objective"),
+        ({"offsets": [0.1, 0.2, 0.3]}, "offsets is .* in the Objective"),
+        ({"anchor": [0.1, 0.2]}, "anchor is .* in the Objective"),
+        ({"mixtures": ax.Objective(), "gamma": 0.1}, "gamma is given beside an Objective"),
         ({"sampler": 3}, "sampler is 3"),
         ({"seed": -1}, "seed is -1"),
         ({"step_w": -1}, "step_w is -1"),
@@ -259,7 +263,7 @@ def test_bad_policies_are_named(make: Any, message: str) -> None:
 
 
 def test_data_and_set_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match="over 2 domains, but the clients hold 3"):
+    with pytest.raises(ValueError, match=r"over 2 domains .* give a set over the clients"):
         AgnosticStrategy(ax.Simplex(2), **STEPS).start(grid_of(), num_rounds=1)
     with pytest.raises(
         ValueError, match="initial_arrays has 5 numbers, but the clients' model has 3"

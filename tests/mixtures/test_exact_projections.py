@@ -26,10 +26,10 @@ from anymix.mixtures import (
     cvar,
 )
 from anymix.mixtures import projections as projection
-from anymix.mixtures.active_sets import Face
-from anymix.mixtures.crossing import Crossing
-from anymix.mixtures.duals import Dual
+from anymix.mixtures.chi2_ball import Crossing
 from anymix.mixtures.projections import project_box
+from anymix.mixtures.qp.active_sets import Face
+from anymix.mixtures.qp.dual_newton import Dual
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator

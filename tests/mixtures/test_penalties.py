@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from anymix.errors import InputError
 from anymix.mixtures import (
     Box,
     Chi2Ball,
@@ -26,7 +25,6 @@ from anymix.mixtures import (
     Vertices,
 )
 from anymix.mixtures import Penalty as AnyPenalty
-from anymix.mixtures.penalties import penalty_on_mixtures
 
 cp: Any = pytest.importorskip("cvxpy")  # untyped
 
@@ -330,14 +328,3 @@ def test_a_multiple_of_a_penalty(penalty: AnyPenalty) -> None:
         more.best_response(Simplex(3), 4 * losses), penalty.best_response(Simplex(3), losses)
     )
     assert penalty.is_quadratic == np.array_equal(penalty.hessian(a), penalty.hessian(b))
-
-
-def test_the_one_penalty_that_is_asked_for() -> None:
-    prior = DirichletPrior([2.0, 2.0])
-    assert isinstance(penalty_on_mixtures(0.0, [1, 2], None), NoPenalty)
-    assert penalty_on_mixtures(0.0, [1, 2], prior) is prior
-    assert repr(penalty_on_mixtures(0.5, [1, 3], None)) == repr(Chi2Penalty(0.5, [1, 3]))
-    with pytest.raises(InputError, match="mu is given beside a prior; penalise λ by one of them"):
-        penalty_on_mixtures(0.5, [1, 2], prior)
-    with pytest.raises(InputError, match="mu is -1"):
-        penalty_on_mixtures(-1, [1, 2], prior)

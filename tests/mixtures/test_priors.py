@@ -18,7 +18,7 @@ from anymix.mixtures import (
     Simplex,
     TVBall,
 )
-from anymix.mixtures.water_filling import water_fill
+from anymix.mixtures.best_response import water_fill
 
 Array = NDArray[np.float64]
 SETS: list[MixtureSet] = [

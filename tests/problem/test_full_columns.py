@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import anymix as ax
-from anymix.problem.full_columns import split_columns
+from anymix.problem.weighted import split_columns
 
 
 def rows_with_full_columns(n: int = 600, levels: int = 620) -> tuple[sparse.csr_array, np.ndarray]:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 import anymix as ax
 from anymix.errors import InputError
 from anymix.mixtures import MixtureSet
+from anymix.objective import Objective
 from anymix.problem.gradients import GradientParts
-from anymix.problem.objective import Objective
 from anymix.problem.part_sums import Question, Sums, answer
-from anymix.solvers.exact import Solution, solve_objective
+from anymix.solvers.exact import Solution
 from anymix.solvers.gap_warning import GapWarning
 
 Array = NDArray[np.float64]
@@ -55,9 +55,10 @@ class Asked:
         sizes, D = self.whole.sizes, self.whole.n_parameters
         parts = GradientParts(self, places, sizes, D, mixtures.center)
         parts.gram = self.gram if options.pop("gram", True) else None
-        parts.objective = Objective.of(parts, mixtures, gamma, 0.0, norm, None, None)
-        self.parts = parts
-        return solve_objective(parts, parts.objective, 1e-6, None, 100)
+        objective = Objective(mixtures, gamma=gamma, norm=norm)
+        self.parts, self.phi = parts, objective.on(parts)
+        parts.shrinkage = self.phi.shrinkage
+        return ax.solve(parts, objective, tol=1e-6)
 
 
 ABOUT = ("penalized", "kind", "powers", "targets")
@@ -72,7 +73,7 @@ def test_the_optimum_with_its_proof(mixtures: str, name: str, norm: str, gram: b
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GapWarning)
         found = asked.solve(chosen, 1e-3, norm, gram=gram)
-    best = ax.solve(asked.whole, chosen, 1e-3, norm=norm, tol=1e-9).certificate
+    best = ax.solve(asked.whole, chosen, gamma=1e-3, norm=norm, tol=1e-9).certificate
     scale = asked.whole.loss_scale
     # ‖v‖ ≤ γ is a hard bound for the plain norm, at which the best lines end up
     assert found.certificate.gap <= (1e-6 if norm == "squared" else 1e-5) * max(scale, 1.0)
@@ -91,9 +92,9 @@ def test_no_lower_value_on_the_way_is_too_high(name: str) -> None:
     for n in range(2, len(looks)):
         parts.looks = looks[:n]
         lam = 0.9 * mixture + 0.1 * rng.dirichlet(np.ones(3))
-        lower = parts.objective.lower(parts.looks[-1], lam)
+        lower = asked.phi.lower(parts.looks[-1], lam)
         fixed = ax.Hull(lam[None])
-        assert lower <= ax.solve(asked.whole, fixed, 1e-1, tol=1e-9).certificate.upper + 1e-12
+        assert lower <= ax.solve(asked.whole, fixed, gamma=1e-1, tol=1e-9).certificate.upper + 1e-12
         proved += lower > 0
     assert proved > 0
 
@@ -102,7 +103,7 @@ def test_without_an_intercept_one_look_proves_something() -> None:
     asked = Asked("binary", intercept=False)
     assert asked.solve(ax.Simplex(3), 1e-1).certificate.gap <= 1e-6
     asked.parts.looks = asked.parts.looks[:1]
-    assert asked.parts.objective.lower(asked.parts.looks[0], np.ones(3) / 3) > 0
+    assert asked.phi.lower(asked.parts.looks[0], np.ones(3) / 3) > 0
 
 
 def test_where_a_long_w_is_refused_steps_are_shorter() -> None:

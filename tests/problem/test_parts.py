@@ -17,7 +17,6 @@ from scipy.optimize import minimize
 import anymix as ax
 from anymix.problem.balance import balanced, bend
 from anymix.problem.duals import conjugates
-from anymix.problem.objective import Objective
 from anymix.problem.part_sums import ABOUT, LOOK, PROOF, Question, answer
 from anymix.problem.parts import Parts
 from anymix.solvers import sqp
@@ -87,7 +86,7 @@ def test_any_parts_give_the_numbers_of_all_rows(name: str, seed: int) -> None:
 
 
 def lower(problem: Any, w: Array, lam: Array, step: Array) -> float:
-    objective = Objective.of(problem, None, 0.1, 0.0, "squared", None, None)
+    objective = ax.Objective(gamma=0.1).on(problem)
     return objective.lower(problem.at(w), lam, step)
 
 
@@ -206,7 +205,7 @@ def test_a_solution_is_proved_without_a_round_and_a_newton_step_in_one() -> None
     solution = ax.solve(heard.parts, gamma=1e-2, tol=1e-10)
     assert solution.converged
     assert heard.wanted.count(PROOF) == 0  # the last answers prove it
-    objective = Objective.of(heard.parts, None, 1e-2, 0.0, "squared", None, None)
+    objective = ax.Objective(gamma=1e-2).on(heard.parts)
     here = heard.parts.at(solution.w)
     here.dual(solution.mixture, newton_step(objective, here, solution.mixture))
     assert heard.wanted.count(PROOF) == 1

@@ -234,7 +234,7 @@ def test_held_out_rows_move_lambda_and_those_of_the_model_do_not() -> None:
 
 
 def test_a_reference_turns_losses_into_regret() -> None:
-    criterion = AgnosticLoss(ax.Simplex(2), 0.1, reference=[3.0, 0.5])
+    criterion = AgnosticLoss(ax.Simplex(2), 0.1, offsets=[3.0, 0.5])
     criterion(losses_of([3.0, 1.5]), torch.tensor([0, 1]))
     criterion.step()
     assert criterion.mixture.tolist() == pytest.approx([0.45, 0.55])  # excess 0 and 1
@@ -299,8 +299,13 @@ def test_refusals(losses: Any, ids: Any, mask: Any, words: str) -> None:
     [
         ({"adversary": "fancy"}, "give 'euclidean' or 'entropic'"),
         ({"mu": 0.1}, "sizes is missing"),
-        ({"mu": 0.1, "prior": ax.DirichletPrior([2, 2, 2])}, "give one of the two"),
-        ({"reference": [1.0]}, "reference has shape"),
+        ({"robustness": 0.5}, "sizes is missing"),
+        ({"mu": 0.1, "prior": ax.DirichletPrior([2, 2, 2])}, "mu is given beside a prior"),
+        ({"offsets": [1.0]}, "offsets has shape"),
+        ({"gamma": 0.1}, "gamma is 0.1 in the Objective"),
+        ({"norm": "plain"}, "norm is 'plain' in the Objective"),
+        ({"anchor": [1.0]}, "anchor is .* in the Objective"),
+        ({"w_radius": 1.0}, "w_radius is 1.0 in the Objective"),
         ({"loss_bound": 0}, "loss_bound is 0"),
         ({"absent": "zero"}, "absent is 'zero'"),
         ({"names": ["a"]}, "names has 1 entries"),
@@ -407,6 +412,29 @@ def test_huge_losses_move_the_mixture_to_a_vertex() -> None:
         assert criterion.mixture.tolist() == [0, 0, 1, 0]
 
 
-def test_mixtures_must_be_a_set() -> None:
-    with pytest.raises(InputError, match="mixtures is 'simplex'; give a mixture set such as"):
-        AgnosticLoss("simplex", 0.1)  # type: ignore[arg-type]
+def test_words_for_the_mixtures_need_the_sizes() -> None:
+    with pytest.raises(InputError) as caught:
+        AgnosticLoss("cvar:0.5", 0.1)
+    assert caught.value.argument == "sizes"
+    made = AgnosticLoss("cvar:0.5", 0.1, sizes=[1, 3]).adversary.mixtures
+    assert repr(made) == repr(ax.cvar([0.25, 0.75], 0.5))
+
+
+def test_an_objective_says_what_the_keywords_say() -> None:
+    sizes, b, losses = [1, 3, 2], [0.1, 0.0, 0.3], torch.tensor([1.0, 3.0, 2.0])
+    objective = ax.Objective(ax.Simplex(3), 0.0, 0.2, offsets=b, robustness=0.7)
+    ways = [
+        AgnosticLoss(objective, 0.1, sizes=sizes),
+        AgnosticLoss(ax.Simplex(3), 0.1, sizes=sizes, mu=0.2, offsets=b, robustness=0.7),
+    ]
+    for criterion in ways:
+        for _ in range(50):
+            criterion(losses, torch.arange(3))
+            criterion.step()
+    assert torch.equal(ways[0].mixture, ways[1].mixture)
+    near = ax.Simplex(3).shrunk(0.7, np.array(sizes) / 6)
+    assert near.contains(ways[0].mixture.numpy())
+    assert not torch.equal(ways[0].mixture, AgnosticLoss(ax.Simplex(3), 0.1).mixture)
+    with pytest.raises(InputError) as caught:
+        AgnosticLoss(ax.Objective(ax.Simplex(3)), 0.1)  # its γ of 1e-3 would be lost
+    assert caught.value.argument == "gamma"

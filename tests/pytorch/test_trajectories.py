@@ -51,14 +51,13 @@ def in_torch(kind: Kind, optimistic: bool, **options: Any) -> tuple[NDArray[Any]
 
 @pytest.mark.parametrize("kind", ["euclidean", "entropic"])
 @pytest.mark.parametrize("optimistic", [False, True])
-@pytest.mark.parametrize("options", [{}, {"mu": 0.1}, {"reference": [0.1, 0.3, 0.2]}])
+@pytest.mark.parametrize("options", [{}, {"mu": 0.1}, {"offsets": [0.1, 0.3, 0.2]}])
 def test_the_trajectory_is_that_of_the_numpy_solver(
     kind: Kind, optimistic: bool, options: dict[str, Any]
 ) -> None:
     X, y, domain = rows()
     problem = ax.LinearDomains(X, y, domain)
     algorithm = ax.optimistic_afl if optimistic else ax.stochastic_afl
-    theirs = {"offsets": options["reference"]} if "reference" in options else options
     run = algorithm(
         problem,
         ax.Simplex(3),
@@ -66,7 +65,7 @@ def test_the_trajectory_is_that_of_the_numpy_solver(
         step_mixture=0.2,
         sampler=FullBatch(),
         adversary=kind,
-        **theirs,
+        **options,
     )
     expected = list(islice(run, STEPS))
     ours = options | ({"sizes": problem.sizes} if "mu" in options else {})

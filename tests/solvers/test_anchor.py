@@ -70,7 +70,9 @@ def test_against_cvxpy(name: str, norm: str) -> None:
         assert found.converged
         assert found.objective == pytest.approx(value, rel=1e-7)
         assert found.certificate.lower <= value * (1 + 1e-7)
-        proof = ax.certify(problem, None, found.w, found.mixture, gamma, norm=norm, anchor=anchor)
+        proof = ax.certify(
+            problem, None, found.w, found.mixture, gamma=gamma, norm=norm, anchor=anchor
+        )
         assert proof.gap <= 1e-8
         for start in (anchor_of(problem, -3), found.w + 0.05):
             again = ax.solve(problem, gamma=gamma, norm=norm, anchor=anchor, tol=1e-9, start=start)
@@ -121,13 +123,13 @@ def test_a_certificate_brackets_the_optimum_from_anywhere(name: str, norm: str) 
         for spread in (0.0, 0.1, 3.0):
             w = anchor + spread * rng.normal(size=len(anchor))
             lam = rng.dirichlet(np.ones(3))
-            proof = ax.certify(problem, None, w, lam, 0.1, norm=norm, anchor=anchor)
+            proof = ax.certify(problem, None, w, lam, gamma=0.1, norm=norm, anchor=anchor)
             assert proof.lower <= value + 1e-8 * max(1.0, value)
             assert proof.upper >= value - 1e-8 * max(1.0, value)
             short = ax.certify(
-                problem, None, 0 * w, lam, 0.1, norm=norm, anchor=anchor, w_radius=0.5
+                problem, None, 0 * w, lam, gamma=0.1, norm=norm, anchor=anchor, w_radius=0.5
             )
-            best = ax.certify(problem, None, 0 * w, lam, 0.1, norm=norm, anchor=anchor)
+            best = ax.certify(problem, None, 0 * w, lam, gamma=0.1, norm=norm, anchor=anchor)
             assert best.lower - 1e-9 <= short.lower <= short.upper == best.upper
 
 
@@ -196,7 +198,9 @@ def test_conditioning_carries_the_anchor(norm: str) -> None:
     found = ax.solve(large, gamma=weight, norm=norm, anchor=s * anchor, tol=1e-10 * s**2)
     assert large.conditioned() is not None
     assert found.objective / s**2 == pytest.approx(value, abs=1e-9)
-    proof = ax.certify(large, None, found.w, found.mixture, weight, norm=norm, anchor=s * anchor)
+    proof = ax.certify(
+        large, None, found.w, found.mixture, gamma=weight, norm=norm, anchor=s * anchor
+    )
     assert 0 <= proof.gap / s**2 <= 1e-9
     far = LinearDomains(np.round(X * 2**20) / 2**20 + 2.0**20, y, domains, SquaredError())
     near = LinearDomains(np.round(X * 2**20) / 2**20, y, domains, SquaredError())

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import anymix as ax
 from anymix.mixtures import Chi2Ball, DirichletPrior, MixtureSet, Point, Simplex, cvar
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
 from anymix.solvers.certificates import (
     Certificate,
-    Objective,
     certify,
     damped_cholesky,
     newton_step,
@@ -111,7 +111,7 @@ def test_bracket_for_every_loss(name: str, gamma: float, norm: str) -> None:
     for size in (0.0, 1e-3, 0.3, 10.0, 1e4):
         w = size * rng.normal(size=problem.n_parameters)
         for mixture in ([1 / 3] * 3, [1.0, 0.0, 0.0], rng.dirichlet([1.0] * 3)):
-            assert_brackets(certify(problem, None, w, mixture, gamma, norm=norm), value)
+            assert_brackets(certify(problem, None, w, mixture, gamma=gamma, norm=norm), value)
 
 
 @given(
@@ -129,8 +129,8 @@ def test_no_model_is_below_the_lower_value(
     rng, problem = np.random.default_rng(seed), problem_of(name)
     w = size * rng.normal(size=problem.n_parameters)
     mixture = rng.dirichlet([0.5] * 3)
-    lower = certify(problem, None, w, mixture, gamma, mu, norm=norm).lower
-    objective = Objective.of(problem, None, gamma, mu, norm, None, None)
+    lower = certify(problem, None, w, mixture, gamma=gamma, mu=mu, norm=norm).lower
+    objective = ax.Objective(gamma=gamma, mu=mu, norm=norm).on(problem)
     downhill = w - rng.exponential() * problem.gradient(w, mixture)
     for other in (w, downhill, 0 * w, rng.normal(size=w.size), 100 * rng.normal(size=w.size)):
         phi = objective.mixture_value(problem.losses(other), mixture)
@@ -147,9 +147,9 @@ def test_free_models_of_any_unit(name: str, unit: float) -> None:
     rng = np.random.default_rng(3)
     for size in (0.0, 1.0, 1 / unit):
         w = size * rng.normal(size=problem.n_parameters)
-        assert_brackets(certify(problem, None, w, [0.2, 0.3, 0.5], 0.0), value)
+        assert_brackets(certify(problem, None, w, [0.2, 0.3, 0.5], gamma=0.0), value)
     best = solve(problem, gamma=0.0, tol=1e-9)
-    close = certify(problem, None, best.w, best.mixture, 0.0)
+    close = certify(problem, None, best.w, best.mixture, gamma=0.0)
     assert_brackets(close, value)
     assert close.gap <= 1e-6
 
@@ -158,7 +158,7 @@ def test_a_rare_column_may_still_go_to_infinity() -> None:
     """The infimum is 0, yet at w the gradient is small: one row in a thousand sees column 1."""
     X, y, weight = [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]], [1, 0, 1], [499.5, 499.5, 1.0]
     problem = LinearDomains(X, y, [0, 0, 0], intercept=False, sample_weight=weight)
-    objective = Objective.of(problem, None, 0.0, 0.0, "squared", None, None)
+    objective = ax.Objective(gamma=0.0).on(problem)
     here = problem.at([20.0, 0.0])
     assert here.losses[0] == pytest.approx(1e-3 * np.log(2), rel=1e-4)
     assert objective.lower(here, np.ones(1)) == 0.0
@@ -170,11 +170,11 @@ def test_an_intercept_far_from_zero(shift: float) -> None:
     X, y, domains = table("squared")
     problem, value = LinearDomains(X, y + shift, domains, SquaredError()), value_of("squared", 1e-2)
     for w in (np.zeros(4), np.array([1.0, 1.0, 1.0, shift]), np.array([0.0, 0.0, 0.0, -shift])):
-        certificate = certify(problem, None, w, [0.2, 0.3, 0.5], 1e-2)
+        certificate = certify(problem, None, w, [0.2, 0.3, 0.5], gamma=1e-2)
         assert certificate.lower <= value * (1 + 1e-6)
         assert certificate.upper >= value
     best = solve(problem, gamma=1e-2, tol=1e-8)
-    assert certify(problem, None, best.w, best.mixture, 1e-2).gap <= 1e-6
+    assert certify(problem, None, best.w, best.mixture, gamma=1e-2).gap <= 1e-6
 
 
 @pytest.mark.parametrize("norm", ["squared", "plain"])
@@ -188,18 +188,20 @@ def test_models_within_a_radius(name: str, gamma: float, norm: str) -> None:
             w = rng.normal(size=problem.n_parameters)
             w *= share * radius / np.linalg.norm(w)
             for mixture in ([1.0, 0.0, 0.0], rng.dirichlet([1.0] * 3)):
-                certificate = certify(problem, None, w, mixture, gamma, norm=norm, w_radius=radius)
+                certificate = certify(
+                    problem, None, w, mixture, gamma=gamma, norm=norm, w_radius=radius
+                )
                 assert_brackets(certificate, value)
-                anywhere = certify(problem, None, w, mixture, gamma, norm=norm)
+                anywhere = certify(problem, None, w, mixture, gamma=gamma, norm=norm)
                 assert certificate.lower >= anywhere.lower  # less is asked for
 
 
 def test_a_radius_by_hand() -> None:
     """½(w − 2)² over |w| ≤ 1 is ½ at w = 1, where α = −1: −(½ − 2) − 1·|α|."""
     problem = LinearDomains([[1.0]], [2.0], [0], SquaredError(), intercept=False)
-    objective = Objective.of(problem, None, 0.0, 0.0, "squared", None, None)
-    assert objective.lower(problem.at([1.0]), np.ones(1), None, 1.0) == pytest.approx(0.5)
-    assert certify(problem, None, [1.0], [1.0], 0.0, w_radius=1.0).gap == pytest.approx(0.0)
+    objective = ax.Objective(gamma=0.0, w_radius=1.0).on(problem)
+    assert objective.lower(problem.at([1.0]), np.ones(1)) == pytest.approx(0.5)
+    assert certify(problem, None, [1.0], [1.0], gamma=0.0, w_radius=1.0).gap == pytest.approx(0.0)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 1e-2])
@@ -212,15 +214,15 @@ def test_the_gap_closes_where_the_ball_binds(name: str, gamma: float) -> None:
         w = w - 0.2 * (problem.gradient(w, mixture) + gamma * penalized * w)
         w *= min(1.0, radius / float(np.linalg.norm(w)))
     assert np.linalg.norm(w) == pytest.approx(radius)  # or the case shows nothing
-    assert certify(problem, Point(mixture), w, mixture, gamma, w_radius=radius).gap < 1e-9
+    assert certify(problem, Point(mixture), w, mixture, gamma=gamma, w_radius=radius).gap < 1e-9
 
 
 def test_a_radius_makes_the_free_lower_value_tell_something() -> None:
     """Far from the optimum, γ = 0 proves nothing, but a ball of models does."""
     problem, w = problem_of("hinge"), np.zeros(4)
     mixture = np.array([0.2, 0.3, 0.5])
-    assert certify(problem, None, w, mixture, 0.0).lower == 0.0
-    lower = certify(problem, None, w, mixture, 0.0, w_radius=0.1).lower
+    assert certify(problem, None, w, mixture, gamma=0.0).lower == 0.0
+    lower = certify(problem, None, w, mixture, gamma=0.0, w_radius=0.1).lower
     assert 0.5 < lower <= value_of("hinge", 0.0, w_radius=0.1)
 
 
@@ -235,9 +237,9 @@ def test_tight_at_the_solution_and_quadratically_near_it(
 ) -> None:
     problem = problem_of(name)
     s = solve(problem, gamma=gamma, norm=norm, tol=1e-10)
-    assert certify(problem, None, s.w, s.mixture, gamma, norm=norm).gap <= 1e-8
+    assert certify(problem, None, s.w, s.mixture, gamma=gamma, norm=norm).gap <= 1e-8
     direction = np.random.default_rng(0).normal(size=s.w.size)
-    near = certify(problem, None, s.w + 1e-5 * direction, s.mixture, gamma, norm=norm)
+    near = certify(problem, None, s.w + 1e-5 * direction, s.mixture, gamma=gamma, norm=norm)
     assert s.objective - near.lower <= 1e-6  # the Newton step for λ makes up for w
 
 
@@ -247,7 +249,7 @@ def test_tight_for_the_hinge_where_its_dual_is_known() -> None:
     problem = LinearDomains(X, y, domains, Hinge(), intercept=False)
     gamma, c = 100.0, (domains == 0) / np.sum(domains == 0)
     v = (c * (1.0 - 2.0 * y)) @ X
-    certificate = certify(problem, Point([1, 0, 0]), np.zeros(3), [1, 0, 0], gamma)
+    certificate = certify(problem, Point([1, 0, 0]), np.zeros(3), [1, 0, 0], gamma=gamma)
     assert certificate.upper == pytest.approx(1.0)
     assert certificate.lower == pytest.approx(1 - v @ v / (2 * gamma), rel=1e-12)
 
@@ -255,10 +257,10 @@ def test_tight_for_the_hinge_where_its_dual_is_known() -> None:
 def test_lower_value_by_hand() -> None:
     """½(w − 2)² + ½γw² at one row x = 1, w = 0: α = −2, the bound is −(½α² + 2α) − α²/(2γ)."""
     problem = LinearDomains([[1.0]], [2.0], [0], SquaredError(), intercept=False)
-    objective = Objective.of(problem, None, 4.0, 0.0, "squared", None, None)
+    objective = ax.Objective(gamma=4.0).on(problem)
     lower = objective.lower(problem.at([0.0]), np.ones(1))
     assert lower == pytest.approx(-(0.5 * 4 - 4) - 4 / 8)
-    exactly = certify(problem, None, [0.0], [1.0], 4.0)  # by a Newton step, exact for squares
+    exactly = certify(problem, None, [0.0], [1.0], gamma=4.0)  # by a Newton step, exact for squares
     assert exactly.lower == pytest.approx(0.5 * 4 * 4.0 / (1 + 4.0))
     assert exactly.upper == pytest.approx(2.0)
 
@@ -267,7 +269,7 @@ def test_the_plain_norm_shrinks_its_dual_onto_the_ball() -> None:
     """½(w − 2)² + γ|w| = 2 for γ ≥ 2, and 2γ − ½γ² below: the Huber function of 2."""
     problem = LinearDomains([[1.0]], [2.0], [0], SquaredError(), intercept=False)
     for gamma, value in ((3.0, 2.0), (0.5, 0.875)):
-        certificate = certify(problem, None, [0.0], [1.0], gamma, norm="plain")
+        certificate = certify(problem, None, [0.0], [1.0], gamma=gamma, norm="plain")
         assert certificate.upper == pytest.approx(2.0)
         assert certificate.lower == pytest.approx(value, rel=1e-9)
         assert certificate.lower <= value * (1 + 1e-14)
@@ -281,7 +283,7 @@ def test_the_upper_value_is_an_exact_maximum(mixtures: MixtureSet) -> None:
     problem, rng = problem_of("binary"), np.random.default_rng(4)
     w = rng.normal(size=problem.n_parameters)
     for penalty in ({"mu": 0.3}, {"offsets": [0.5, 0.0, 1.0]}, {}):
-        upper = certify(problem, mixtures, w, mixtures.center, 1e-2, **penalty).upper
+        upper = certify(problem, mixtures, w, mixtures.center, gamma=1e-2, **penalty).upper
         b = np.array(penalty.get("offsets", [0.0] * 3))
         members = np.array([mixtures.project(v) for v in 3 * rng.normal(size=(300, 3))])
         chi2 = np.sum((members * 3 - 1) ** 2 / 3, axis=1)  # three domains of one size
@@ -296,8 +298,8 @@ def test_a_prior_counts_with_its_normaliser() -> None:
     mixture = np.array([0.3, 0.5, 0.2])
     log_density = math.lgamma(6.5) - math.lgamma(2) - math.lgamma(3) - math.lgamma(1.5)
     log_density += math.log(0.3) + 2 * math.log(0.5) + 0.5 * math.log(0.2)
-    one = certify(problem_of("binary"), Point(mixture), w, mixture, 1e-2, prior=prior)
-    none = certify(problem_of("binary"), Point(mixture), w, mixture, 1e-2)
+    one = certify(problem_of("binary"), Point(mixture), w, mixture, gamma=1e-2, prior=prior)
+    none = certify(problem_of("binary"), Point(mixture), w, mixture, gamma=1e-2)
     assert one.upper - none.upper == pytest.approx(log_density)
     assert one.lower - none.lower == pytest.approx(log_density)
 
@@ -307,11 +309,11 @@ def test_a_prior_counts_with_its_normaliser_whatever_the_unit_of_the_targets() -
     prior, mixture = DirichletPrior([2.0, 3.0, 1.5]), np.array([0.3, 0.5, 0.2])
     X, y, domains = table("squared")
     problem, w = LinearDomains(X, 1e3 * y, domains, SquaredError()), np.zeros(4)
-    one = certify(problem, Point(mixture), w, mixture, 1e-2, prior=prior)
-    none = certify(problem, Point(mixture), w, mixture, 1e-2)
+    one = certify(problem, Point(mixture), w, mixture, gamma=1e-2, prior=prior)
+    none = certify(problem, Point(mixture), w, mixture, gamma=1e-2)
     assert one.upper - none.upper == pytest.approx(-prior.value(mixture))
     assert one.lower - none.lower == pytest.approx(-prior.value(mixture))
-    solution = solve(problem, Simplex(3), 1e-2, prior=prior)
+    solution = solve(problem, Simplex(3), gamma=1e-2, prior=prior)
     worst = prior.best_response(Simplex(3), solution.domain_losses)
     shrinkage = 0.5 * 1e-2 * float(np.sum(solution.w[:-1] ** 2))
     value = float(worst @ solution.domain_losses) - prior.value(worst) + shrinkage
@@ -326,7 +328,7 @@ def test_the_regularizer_and_its_derivatives(name: str) -> None:
     problem, h = problem_of(name), 1e-5
     w = np.random.default_rng(0).normal(size=problem.n_parameters)
     for norm in ("squared", "plain"):
-        objective = Objective.of(problem, None, 0.7, 0.0, norm, None, None)
+        objective = ax.Objective(gamma=0.7, norm=norm).on(problem)
         gradient, hessian = objective.regularizer_gradient(w), np.zeros((w.size, w.size))
         objective.add_regularizer_hessian(w, hessian)
         for j, e in enumerate(h * np.eye(w.size)):
@@ -341,7 +343,7 @@ def test_the_regularizer_and_its_derivatives(name: str) -> None:
 @SMOOTH
 def test_the_newton_step_solves_its_system(name: str, norm: str) -> None:
     problem, mixture = problem_of(name), np.array([0.2, 0.3, 0.5])
-    objective = Objective.of(problem, None, 1e-3, 0.0, norm, None, None)
+    objective = ax.Objective(gamma=1e-3, norm=norm).on(problem)
     here = problem.at(0.3 * np.random.default_rng(0).normal(size=problem.n_parameters))
     step, hessian = newton_step(objective, here, mixture), here.hessian(mixture)
     objective.add_regularizer_hessian(here.w, hessian)
@@ -353,7 +355,7 @@ def test_the_newton_step_of_a_singular_system_has_a_residual_of_rounding() -> No
     """Column 3 repeats column 0: damping makes the step finite, refinement makes it exact."""
     X, y, domains = table("binary")
     problem = LinearDomains(np.column_stack([X, X[:, 0]]), y, domains)
-    objective = Objective.of(problem, None, 0.0, 0.0, "squared", None, None)
+    objective = ax.Objective(gamma=0.0).on(problem)
     here, mixture = problem.at(np.full(5, 0.1)), np.array([0.2, 0.3, 0.5])
     residual = here.gradient(mixture) + here.hessian(mixture) @ newton_step(
         objective, here, mixture
@@ -419,15 +421,15 @@ def test_bad_arguments(arguments: dict[str, Any], words: str) -> None:
 def test_a_member_up_to_rounding_is_a_member() -> None:
     """The certificate is that of the member itself, not of a λ that is a little too large."""
     problem, lam = problem_of("binary"), np.array([0.2, 0.3, 0.5])
-    exactly = certify(problem, None, np.zeros(4), lam, 1e-2)
+    exactly = certify(problem, None, np.zeros(4), lam, gamma=1e-2)
     for near in (lam * (1 + 3e-9), lam + np.array([5e-9, 0.0, 0.0])):
-        assert certify(problem, None, np.zeros(4), near, 1e-2).lower == pytest.approx(
+        assert certify(problem, None, np.zeros(4), near, gamma=1e-2).lower == pytest.approx(
             exactly.lower, abs=1e-8
         )
-        assert certify(problem, Point(lam), np.zeros(4), near, 1e-2) == certify(
-            problem, Point(lam), np.zeros(4), lam, 1e-2
+        assert certify(problem, Point(lam), np.zeros(4), near, gamma=1e-2) == certify(
+            problem, Point(lam), np.zeros(4), lam, gamma=1e-2
         )
-    edge = certify(problem, None, np.zeros(4), [1 + 5e-9, -5e-9, 0.0], 1e-2)
+    edge = certify(problem, None, np.zeros(4), [1 + 5e-9, -5e-9, 0.0], gamma=1e-2)
     assert math.isfinite(edge.lower)
 
 

@@ -178,8 +178,8 @@ def test_models_in_a_ball_are_looked_at_in_good_numbers(far: float, norm: str) -
     w = found.w + np.array([0.0, 0.0, far])
     w[2] = np.round(64 * w[2]) / 64  # so that w − far is exact
     here = w - np.array([0.0, 0.0, far])
-    known = ax.certify(problem, None, w, found.mixture, 1e-2, norm=norm, w_radius=2 * far)
-    exact = ax.certify(near, None, here, found.mixture, 1e-2, norm=norm)
+    known = ax.certify(problem, None, w, found.mixture, gamma=1e-2, norm=norm, w_radius=2 * far)
+    exact = ax.certify(near, None, here, found.mixture, gamma=1e-2, norm=norm)
     assert known.upper == pytest.approx(exact.upper, rel=1e-12)
     assert known.lower == pytest.approx(exact.lower, rel=1e-9)
 
@@ -194,7 +194,7 @@ def test_at_the_anchor_of_a_plain_norm_there_is_a_certificate() -> None:
 def test_a_gap_below_zero_is_no_rounding_of_tol() -> None:
     """A value that is too high by less than tol used to be taken for the upper one."""
     problem, certificate = line(), ax.solve(line(), gamma=1.0).certificate
-    objective = ax.solvers.certificates.Objective.of(problem, None, 1.0, 0.0, "squared", None, None)
+    objective = ax.Objective(gamma=1.0).on(problem)
     here = problem.at(ax.solve(problem, gamma=1.0).w)
     assert objective.doubt(here) <= 1e-13
     with pytest.raises(ValueError, match="one of the two is wrong"):

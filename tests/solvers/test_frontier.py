@@ -53,7 +53,7 @@ def test_the_front_is_certified_monotone_and_convex(
     problem, gamma = problem_of(loss), 0.05
     anchor = 0.3 * np.arange(problem.n_parameters) if options.get("anchor") else None
     options = {**options, "anchor": anchor}
-    front = ax.pareto_front(problem, mixtures, PATH, gamma, tol=1e-10, **options)
+    front = ax.pareto_front(problem, mixtures, PATH, gamma=gamma, tol=1e-10, **options)
     m, target = problem.reference, mixtures or ax.Simplex(3)
     b = np.asarray(options.get("offsets", np.zeros(3)))
     w = np.array([s.w for s in front.solutions])
@@ -76,7 +76,7 @@ def test_the_front_is_certified_monotone_and_convex(
         assert solution.certificate.gap <= 1e-10
         assert solution.objective == pytest.approx(value[i, i], abs=1e-9)
         proof = ax.certify(
-            problem, target.shrunk(PATH[i], m), solution.w, solution.mixture, gamma, **options
+            problem, target.shrunk(PATH[i], m), solution.w, solution.mixture, gamma=gamma, **options
         )
         assert proof.gap <= 1e-9
         assert np.all(value[i] >= proof.lower)  # no other model of the front beats the proof
@@ -92,11 +92,12 @@ def test_the_path_is_warm_and_equals_separate_solves(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(frontier, "solve", watched)
     problem = problem_of("log")
-    front = ax.pareto_front(problem, None, PATH, 0.01, tol=1e-10)
+    front = ax.pareto_front(problem, None, PATH, gamma=0.01, tol=1e-10)
     assert starts[0] is None
     assert all(start is before for start, before in zip(starts[1:], found[:-1], strict=True))
     alone = [
-        ax.solve(problem, ax.Simplex(3).shrunk(t, problem.reference), 0.01, tol=1e-10) for t in PATH
+        ax.solve(problem, ax.Simplex(3).shrunk(t, problem.reference), gamma=0.01, tol=1e-10)
+        for t in PATH
     ]
     for one, other in zip(front.solutions, alone, strict=True):
         assert one.objective == pytest.approx(other.objective, abs=2e-10)
@@ -180,8 +181,8 @@ def test_parts_of_a_problem_have_numbers_for_names() -> None:
         ({"robustness": "all"}, "robustness is 'all'"),
         ({"robustness": [[0.0, 1.0]]}, r"robustness is \[0.0, 1.0\]"),
         ({"mixtures": ax.Simplex(2)}, "mixtures is over 2 domains but the data have 3"),
-        ({"mixtures": "data"}, "mixtures is 'data'"),
-        ({"offsets": [0.0]}, "offsets is"),
+        ({"mixtures": "some"}, "mixtures is 'some'"),
+        ({"offsets": [0.0]}, "offsets has"),
         ({"gamma": -1.0}, "gamma is -1.0"),
     ],
 )

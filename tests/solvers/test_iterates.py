@@ -13,10 +13,15 @@ import pytest
 import anymix as ax
 from anymix.errors import InputError
 from anymix.solvers.compiled.position import Position
-from anymix.solvers.iterates import Iterate, PlayersPoint
 from anymix.solvers.optimizers import SGD, Adam
 from anymix.solvers.samplers import EveryDomain, PerDomain, UniformDomain, Weighted
-from anymix.solvers.stochastic import mirror_prox_afl, optimistic_afl, stochastic_afl
+from anymix.solvers.stochastic import (
+    Iterate,
+    PlayersPoint,
+    mirror_prox_afl,
+    optimistic_afl,
+    stochastic_afl,
+)
 
 Algorithm = Callable[..., Iterator[Iterate]]
 NAMES = ["w", "mixture", "w_average", "mixture_average", "state"]

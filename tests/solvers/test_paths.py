@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -13,10 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 import anymix as ax
 from anymix.mixtures import MixtureSet
+from anymix.objective import Phi
 from anymix.problem.evaluation import Evaluation
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Huber, Loss, SquaredError
-from anymix.problem.objective import Objective
 from anymix.problem.weighted import WeightedRows
 from anymix.solvers.paths import Path
 
@@ -53,15 +54,13 @@ def problem_of(
 
 def walk(problem: LinearDomains, path: Path, norm: str, anchor: Any) -> None:
     """From every set to the next, γ falling: no model is worse than the best one by ROUGH."""
-    found = path.model(ax.Point(REFERENCE), 1.0)
+    found = path.model(ax.Objective(ax.Point(REFERENCE), 1.0))
     b = 0.1 * problem.loss_scale * np.arange(3)
     for (mixtures, mu), gamma in product(product(SETS, (0.0, 0.1)), (10.0, 0.3, 1e-2, 1e-4)):
-        options: dict[str, Any] = {"mu": mu, "offsets": b, "anchor": anchor}
-        found = path.model(mixtures, gamma, start=found, **options)
-        proof = ax.certify(
-            problem, mixtures, found.w, mixtures.project(found.mixture), gamma, norm=norm, **options
-        )
-        best = ax.solve(problem, mixtures, gamma, tol=1e-8, norm=norm, **options)
+        objective = ax.Objective(mixtures, gamma, mu, norm=norm, offsets=b, anchor=anchor)
+        found = path.model(objective, start=found)
+        proof = ax.certify(problem, objective, found.w, mixtures.project(found.mixture))
+        best = ax.solve(problem, objective, tol=1e-8)
         assert proof.upper - best.certificate.lower <= ROUGH * problem.loss_scale
         np.testing.assert_allclose(found.domain_losses, problem.losses(found.w), rtol=1e-9)
 
@@ -85,7 +84,7 @@ def test_a_kink_is_left_though_steps_there_are_short() -> None:
     """‖w − a‖ at w = a is curved without bound: steps are short, and the model tells them right."""
     problem = problem_of("binary")
     anchor = ax.solve(problem, ax.Point(REFERENCE), gamma=1e-3).w
-    walk(problem, Path(problem, norm="plain", tol=ROUGH), "plain", anchor)
+    walk(problem, Path(problem, tol=ROUGH), "plain", anchor)
 
 
 def test_a_learnt_curvature_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,33 +108,34 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     watch(WeightedRows, "scores")
     watch(Evaluation, "dual")
-    watch(Objective, "lower")
+    watch(Phi, "lower")
     watch(LinearDomains, "conditioned")
     return counts
 
 
 def test_a_step_looks_at_the_rows_once_and_nothing_is_proved(counted: Counter[str]) -> None:
     path = Path(problem_of("squared"))
-    first = path.model(ax.Point(REFERENCE), 0.1)
+    ordinary = ax.Objective(ax.Point(REFERENCE), 0.1)
+    first = path.model(ordinary)
     counted.clear()
-    other = path.model(ax.Point(REFERENCE), 0.01, start=first)  # a parabola: one step
+    other = path.model(replace(ordinary, gamma=0.01), start=first)  # a parabola: one step
     assert counted == {"scores": 1}
     for gamma in (0.2, 0.02):  # both begin at the same model, which is not the last one
-        path.model(ax.Point(REFERENCE), gamma, start=first)
+        path.model(replace(ordinary, gamma=gamma), start=first)
     assert counted == {"scores": 1 + 1 + 2}
-    path.model(ax.Point(REFERENCE), 1e-3, start=other)
+    path.model(replace(ordinary, gamma=1e-3), start=other)
     assert counted == {"scores": 1 + 1 + 2 + 2}
 
 
 def test_too_few_iterations_are_reported() -> None:
     path = Path(problem_of("binary"), tol=1e-9, max_iter=1)
     with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations with gap"):
-        path.model(ax.Simplex(3), 1e-4)
+        path.model(ax.Objective(gamma=1e-4))
 
 
 def test_solve_goes_on_from_a_model_of_a_path() -> None:
     problem = problem_of("three")
-    near = Path(problem, tol=1e-7).model(ax.Simplex(3), 0.01)
+    near = Path(problem, tol=1e-7).model(ax.Objective(gamma=0.01))
     cold, warm = (ax.solve(problem, gamma=0.01, start=start) for start in (None, near))
     assert warm.objective == pytest.approx(cold.objective, abs=2e-6)
     assert warm.n_iter < cold.n_iter
@@ -155,7 +155,7 @@ def falling(path: Path, mixtures: MixtureSet) -> list[float]:
     """The objectives of models for γ falling, each from the one before."""
     start, found = None, []
     for gamma in (1.0, 0.3, 0.1, 0.03):
-        start = path.model(mixtures, gamma, start=start)
+        start = path.model(ax.Objective(mixtures, gamma), start=start)
         worst = mixtures.maximize(start.domain_losses) @ start.domain_losses
         found.append(float(worst + gamma / 2 * start.w[:-1] @ start.w[:-1]))
     return found
@@ -180,7 +180,8 @@ def test_steps_of_one_model_help_the_next(
     falling(forgetful, mixtures)
     n_without = passes.pop("now")
     certified = [
-        ax.solve(problem, mixtures, gamma, tol=1e-9).objective for gamma in (1.0, 0.3, 0.1, 0.03)
+        ax.solve(problem, mixtures, gamma=gamma, tol=1e-9).objective
+        for gamma in (1.0, 0.3, 0.1, 0.03)
     ]
     np.testing.assert_allclose(found, certified, rtol=0, atol=2e-7)
     assert n_passes < 0.9 * n_without

@@ -69,7 +69,9 @@ def test_cross_validation_with_a_prior() -> None:
     """A prior that is sure of the first domain leaves nothing to be robust against."""
     sure = ax.DirichletPrior([400.0, 1.5, 1.5])
     options: dict[str, Any] = {"robustness": (1.0,), "gammas": (0.01,), "price": np.inf}
-    model = ax.AgnosticClassifierCV(prior=sure, **options).fit(X, Y, domains=K)
+    model = ax.AgnosticClassifierCV(objective=ax.Objective(prior=sure), **options).fit(
+        X, Y, domains=K
+    )
     assert model.mixture_[0] > 0.95 or model.robustness_ == 0
     free = ax.AgnosticClassifierCV(**options).fit(X, Y, domains=K)
     value = model.cv_results_["worst_test_loss"]

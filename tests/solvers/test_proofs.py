@@ -108,7 +108,9 @@ def check_case(seed: int) -> bool:
     problem, solved = ill.problem(), True
     for gamma in (0.0, 1e-12):
         found = quietly(problem, gamma=gamma)
-        at_zero = certify(problem, None, np.zeros(problem.n_parameters), np.full(3, 1 / 3), gamma)
+        at_zero = certify(
+            problem, None, np.zeros(problem.n_parameters), np.full(3, 1 / 3), gamma=gamma
+        )
         w = inverse(T, best.w.reshape(problem.n_scores, -1)[:, : table.X.shape[1]])
         least = best.certificate.upper + 0.5 * gamma * float(np.sum(w**2)) * (1 + 1e-6)
         blur = 1e-15 * float(np.abs(found.w) @ problem.reach)  # scores of huge w are rounded
@@ -174,7 +176,7 @@ def test_without_an_intercept_offsets_are_not_proved_away() -> None:
     X = np.column_stack([1e11 + s, np.full(len(s), 1e11)])
     problem = LinearDomains(X, y, domains, intercept=False)
     assert quietly(problem, gamma=0.0).certificate.lower <= 0.2436  # what (2.4, −2.4) reaches
-    assert certify(problem, None, [0.0, 0.0], [0.5, 0.5], 0.0).lower <= 0.2436
+    assert certify(problem, None, [0.0, 0.0], [0.5, 0.5], gamma=0.0).lower <= 0.2436
 
 
 @pytest.mark.parametrize("eps", [2.0**-20, 2.0**-34, 2.0**-36])
@@ -185,7 +187,7 @@ def test_columns_that_differ_by_little_are_not_taken_for_one(eps: float) -> None
     best = solve(LinearDomains(np.column_stack([x, s]), y, domains), gamma=0.0, tol=1e-9)
     found = quietly(problem, gamma=0.0)
     assert found.certificate.lower <= best.objective + 1e-9
-    assert certify(problem, None, np.zeros(3), [0.5, 0.5], 0.0).lower <= best.objective
+    assert certify(problem, None, np.zeros(3), [0.5, 0.5], gamma=0.0).lower <= best.objective
     if not found.converged:
         with pytest.warns(ConvergenceWarning, match="centre or scale the columns"):
             solve(problem, gamma=0.0)
@@ -214,7 +216,7 @@ def test_a_model_far_out_is_certified(gamma: float) -> None:
     best = quietly(problem, gamma=gamma).objective
     for seed in range(100):
         w = 300 * np.random.default_rng(seed).normal(size=12)
-        certificate = certify(problem, None, w, [0.5, 0.5], gamma)
+        certificate = certify(problem, None, w, [0.5, 0.5], gamma=gamma)
         assert certificate.lower <= best <= certificate.upper
 
 
@@ -295,8 +297,8 @@ def test_a_mixture_outside_of_the_set_proves_nothing_about_it() -> None:
     point = Point([0.5, 0.5])
     best = solve(problem, point, gamma=1e-3)
     off = np.array([0.5 + 4e-9, 0.5 - 4e-9])
-    honest = certify(problem, point, best.w, [0.5, 0.5], 1e-3)
-    certificate = certify(problem, point, best.w, off, 1e-3)
+    honest = certify(problem, point, best.w, [0.5, 0.5], gamma=1e-3)
+    certificate = certify(problem, point, best.w, off, gamma=1e-3)
     assert certificate.lower == pytest.approx(honest.lower, rel=1e-12)
 
 

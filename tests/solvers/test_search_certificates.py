@@ -32,7 +32,7 @@ from anymix.mixtures import (
     cvar,
 )
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
-from anymix.problem.objective import Objective, Oracle
+from anymix.problem.oracle import Oracle
 from anymix.problem.parts import Parts
 
 Array = NDArray[np.float64]
@@ -253,8 +253,7 @@ def too_high(case: Problem, name: str, lower: float, value: float) -> Iterator[s
 def wrong_upper(case: Problem, w: Array, upper: float, name: str) -> Iterator[str]:
     """Where it is not the exact maximum over Λ at w, up to rounding."""
     terms, phi = case.terms, case.phi
-    named = {"mu": 0.0, "prior": None} | terms
-    objective = Objective.of(case.problem, case.mixtures, **named)
+    objective = ax.Objective(case.mixtures, **terms).on(case.problem)
     best = objective.best_response(phi.losses(w).astype(float))
     low, high = phi.between(w, case.mixtures, best)
     size = float(phi.losses(w).max()) + float(np.abs(terms["offsets"]).max()) + abs(low)

@@ -3,9 +3,7 @@
 import numpy as np
 
 import anymix as ax
-from anymix.problem.objective import Objective
-from anymix.solvers.sqp import iterates
-from anymix.solvers.trails import PLACES, WIDEST, Trail
+from anymix.solvers.sqp import PLACES, WIDEST, Trail, iterates
 
 
 def problem() -> ax.LinearDomains:
@@ -26,7 +24,7 @@ def test_places_are_found_again_and_the_oldest_makes_room() -> None:
 
 def test_the_end_of_the_iterates_is_known() -> None:
     rows, even = problem(), np.array([0.5, 0.5])
-    objective = Objective.of(rows, ax.Simplex(2), 0.1, 0.0, "squared", None, None)
+    objective = ax.Objective(gamma=0.1).on(rows)
     for n_parameters in (rows.n_parameters, WIDEST + 1, None):
         trail = Trail(n_parameters)
         steps = trail.followed(iterates(rows, objective, rows.at(np.zeros(4)), even))

@@ -296,7 +296,12 @@ def test_where_a_small_domain_differs_the_robust_model_is_taken() -> None:
     assert (
         found.audits["robust"].domain_losses[1] < found.beside["a constant guess"].domain_losses[1]
     )
-    assert found.comparison.gain > 0.08
+    # With no penalty the best linear models of these rows differ by 0.0675 on the rows themselves,
+    # scikit-learn's by 0.050 to 0.067 on rows held out (0.058 over ten deals into five folds).
+    problem = ax.LinearDomains(X, y, region, loss=CrossEntropy())
+    plain, robust = (ax.solve(problem, s, gamma=0.0) for s in (ax.Point([0.9, 0.1]), ax.Simplex(2)))
+    most = plain.domain_losses.max() - robust.domain_losses.max()
+    assert 0.8 * most < found.comparison.gain < most
     low, high = found.comparison.worst_difference[1:]
     assert low < -0.1
     assert high < 0

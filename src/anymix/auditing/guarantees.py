@@ -18,12 +18,11 @@ from anymix.auditing.bounded import Bounded
 from anymix.auditing.domains import count, rows_by_domain
 from anymix.auditing.measures import limits
 from anymix.auditing.predictions import Predictions, read_predictions
-from anymix.auditing.stretched import Run
 from anymix.auditing.titles import LOSS_TITLES
 from anymix.auditing.words import mixture_in_words, plain, short
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import Mixtures, target_over
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.problem.arrays import numbers, pooled_rows
 
 Array = NDArray[np.float64]
@@ -215,7 +214,7 @@ def held_out(
     pooled = pooled_rows(parts.values(), n)
     said = _read(y_true, y_pred, loss, classes, pooled)
     x, most, title = bounded_losses(said, loss_bound, clip)
-    target = target_over(mixtures, np.array([len(rows) for rows in parts.values()]))
+    target = target_mixtures(mixtures, None, np.array([len(rows) for rows in parts.values()]))
     return guaranteed(x, parts, target, delta, most, title, weights)
 
 
@@ -286,9 +285,7 @@ def guaranteed(
 
 
 def are_disjoint(parts: list[Rows], n: int) -> bool:
-    """Whether no row is in two of these lists; runs of rows on disk never share one."""
-    if any(isinstance(part, Run) for part in parts):
-        return True
+    """Whether no row is in two of these lists."""
     return len(pooled_rows(parts, n)) == sum(map(len, parts))
 
 

@@ -32,7 +32,7 @@ from anymix.errors import InputError
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-__all__ = ["asked_measures", "disparities", "other_than_rates"]
+__all__ = ["asked_measures", "disparities"]
 
 RATES = ("selection_rate", "true_positive_rate", "false_positive_rate")
 DIFFERENCES = {
@@ -103,17 +103,6 @@ def _named(metrics: Any) -> dict[str, Any]:
         title = name if isinstance(name, str) else getattr(name, "__name__", repr(name))
         found[title] = what
     return found
-
-
-def other_than_rates(metrics: Any) -> list[str]:
-    """The names of what is asked for that is no rate: no count of rows tells it.
-
-    Examples
-    --------
-    >>> other_than_rates(["rates", "f1"]), other_than_rates("true_positive_rate")
-    (['f1'], [])
-    """
-    return [name for name, what in _named(metrics).items() if what not in RATES]
 
 
 def _rate(name: str, answers: Answers, weights: Array | None) -> Share:

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from anymix.auditing.measures import FLOOR, Measure, RootMeanSquare, Score, Shar
 from anymix.auditing.scores import auc, calibration, weighted_scores
 from anymix.errors import InputError
 from anymix.problem.arrays import encode, numbers
+from anymix.problem.losses import named_losses, regression_loss
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -30,6 +32,9 @@ __all__ = ["Answers", "Predictions", "read_predictions"]
 
 ROUNDING = 1e-6  # probabilities of a float32 softmax may be this much below 0 or above 1
 KINDS = {"zero_one": "labels", "log": "probabilities", "squared": "values", "absolute": "values"}
+KINDS |= dict.fromkeys(
+    (name for name, of in named_losses(True).items() if not fields(of)), "values"
+)
 WORDS = "OUST"  # NumPy's kinds of columns with words
 
 
@@ -121,12 +126,12 @@ def _given_losses(y_pred: Any, loss: str | None, n: int) -> Predictions:
 def _kind(y_true: Any, y_pred: Any, loss: str | None) -> str:
     """Whether y_pred holds labels, probabilities or values."""
     if np.ndim(y_pred) == 2 and np.shape(y_pred)[1] > 1:
-        if loss in ("squared", "absolute"):
+        if KINDS.get(loss or "") == "values":
             K = np.shape(y_pred)[1]
             found = f"is {loss!r}, of values, but there are {K} columns of probabilities"
             raise InputError("loss", found, "say 'log' or 'zero_one', or predict one column")
         return "probabilities"
-    if loss in ("squared", "absolute", "log"):
+    if loss is not None and loss != "zero_one":
         return KINDS[loss]
     pred, true = _fractions("y_pred", y_pred), _fractions("y_true", y_true)
     if pred is None:
@@ -276,5 +281,5 @@ def _of_values(
         "rmse": RootMeanSquare(squares),
         "mae": loss_measure("values", "absolute", absolute, pooled, None, weights),
     }
-    losses = absolute if loss == "absolute" else half_squares
+    losses = absolute if loss == "absolute" else regression_loss(loss).of_means(said, y)
     return Predictions("values", loss, losses, measures, Answers(y, said), {"mae": absolute})

@@ -105,7 +105,8 @@ class SideBySide:
     def _unknown(self) -> str:
         start = "If the domain of new rows is not known: "
         if self.is_same(RECOMMENDED):
-            return f"{start}keep the ordinary model, no other is surely better.{self._floor()}"
+            found = "keep the ordinary model, no other is significantly better"
+            return f"{start}{found}.{self._floor()}"
         return (
             f"{start}compared with the ordinary one, the recommended model is "
             f"{self._changes(RECOMMENDED, instead=True)}.{self._floor()}"
@@ -114,7 +115,7 @@ class SideBySide:
     def _changes(self, name: str, instead: bool) -> str:
         """'better in 'b' (log loss 0.6 instead of 0.7) and worse on all rows (0.4 ...)'."""
         a, b = self.audits[ORDINARY], self.audits[name]
-        lam, words = a.worst_mixture, ("not surely different", "worse", "better")
+        lam, words = a.worst_mixture, ("not significantly different", "worse", "better")
         title = f"{a.unit_title} " if instead else ""
         worst = [float(a.in_unit(float(lam @ x.domain_losses))) for x in (b, a)]
         pooled = [float(a.in_unit(x.pooled_loss)) for x in (b, a)]

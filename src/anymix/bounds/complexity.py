@@ -22,7 +22,7 @@ from anymix.bounds.corner_search import largest_at
 from anymix.errors import InputError, finite_number
 from anymix.mixtures import MixtureSet, Point
 from anymix.mixtures.checks import count, generator, matrix, one_mixture, positive
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.problem.arrays import pooled_rows, rows_of_domains
 
 Array = NDArray[np.float64]

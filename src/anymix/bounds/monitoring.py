@@ -25,7 +25,7 @@ from anymix.auditing.domains import count, rows_by_domain
 from anymix.auditing.guarantees import Guarantee, probability
 from anymix.errors import InputError, finite_number
 from anymix.files import write_whole
-from anymix.mixtures.choosing import Mixtures, target_over
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.problem.arrays import numbers
 
 Array = NDArray[np.float64]
@@ -154,7 +154,7 @@ class Monitor:
         if not names:
             raise InputError("", "the monitor has seen no rows", "call update() first")
         sizes = np.array(list(self.sizes.values()))
-        target = target_over(mixtures, sizes)
+        target = target_mixtures(mixtures, None, sizes)
         lower, upper = np.array([self.interval(name) for name in names]).T
         places = np.linspace(0, self.loss_bound, BINS + 1)
         means = np.array([self._counts[name] @ places for name in names]) / sizes

@@ -15,16 +15,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
 from anymix.mixtures import Chi2Penalty, MixtureSet
+from anymix.mixtures.parsing import Mixtures
+from anymix.objective import Objective, Parts, objective_of, refuse_parts
 from anymix.problem.linear import LinearDomains, squared_lengths
-from anymix.problem.losses import CrossEntropy
-from anymix.solvers.certificates import Objective
 from anymix.solvers.samplers import (
     EveryDomain,
     FullBatch,
@@ -165,15 +165,10 @@ def _steps(n_steps: int) -> int:
 
 def constants(
     problem: LinearDomains,
-    mixtures: MixtureSet | None,
-    w_radius: float,
+    mixtures: Objective | Mixtures,
     sampler: ModelSampler | None = None,
     mixture_sampler: MixtureSampler | None = None,
-    *,
-    gamma: float = 0.0,
-    mu: float = 0.0,
-    norm: str = "squared",
-    offsets: ArrayLike | None = None,
+    **parts: Unpack[Parts],
 ) -> Constants:
     """Proven bounds from the longest row, valid for every ‖w‖ ≤ R_W = w_radius and λ ∈ Λ.
 
@@ -195,22 +190,15 @@ def constants(
     ----------
     problem : LinearDomains
         The rows, of which the longest one counts.
-    mixtures : MixtureSet or None
-        Λ; None is any mixture, the simplex.
-    w_radius : float
-        R_W > 0, the length that w is kept within.
+    mixtures : Objective, MixtureSet, function, str or None
+        Φ, with the length w_radius that w is kept within; or Λ alone, and the rest by name.
     sampler : PerDomain, Weighted or FullBatch, optional
         What estimates the gradient in w; None is `PerDomain()`, as in `stochastic_afl`.
     mixture_sampler : EveryDomain, UniformDomain or FullBatch, optional
         What estimates the gradient in λ; None is the one that goes with `sampler`.
-    gamma : float
-        γ ≥ 0, the weight of R(w).
-    mu : float
-        μ ≥ 0, the weight of the penalty χ²(λ‖m̄).
-    norm : str
-        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
-    offsets : array-like of shape (p,) or None
-        b, what is subtracted from the loss of each domain; None is 0.
+    **parts : Any
+        Parts of an `Objective` by name: w_radius (which is needed), gamma (0 here), mu, norm,
+        offsets, anchor; not beside one.
 
     Returns
     -------
@@ -225,18 +213,20 @@ def constants(
     >>> c.M, c.G_w, c.sigma_w, c.R_mixture
     (7.0, 3.0, 3.0, 1.0)
     """
-    objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, None)
-    R_w = finite_number("w_radius", w_radius, "give a positive number", lambda x: x > 0)
-    R_mixture = objective.mixtures.radius
+    objective = objective_of(mixtures, parts, gamma=0.0)
+    refuse_parts(objective, "no bound is known for a prior: leave it out", prior=None)
+    R_w = finite_number("w_radius", objective.w_radius, "give a positive number")
+    phi = objective.on(problem)
+    R_mixture = phi.mixtures.radius
     M, G = _row_bounds(problem, R_w)
-    b = objective.offsets
+    b = phi.offsets
     B = float(np.linalg.norm(np.maximum(np.abs(b), np.abs(M - b))))
     sampler = PerDomain() if sampler is None else sampler
     return Constants(
         R_w=R_w,
         R_mixture=R_mixture,
-        G_w=G + objective.shrinkage.longest_gradient(R_w),
-        G_mixture=B + _penalty_gradient(objective.mixtures, Chi2Penalty(mu, problem.sizes)),
+        G_w=G + phi.shrinkage.longest_gradient(R_w),
+        G_mixture=B + _penalty_gradient(phi.mixtures, Chi2Penalty(objective.mu, problem.sizes)),
         sigma_w=G * _model_noise(sampler, R_mixture),
         sigma_mixture=B * _mixture_noise(mixture_sampler or companion(sampler), problem.n_domains),
         M=M,
@@ -248,10 +238,8 @@ def _row_bounds(problem: LinearDomains, w_radius: float) -> tuple[float, float]:
     length = math.sqrt(float(squared_lengths(problem).max()))
     reach = w_radius * length
     target = 0.0 if problem.classes is not None else float(np.abs(problem.y).max())
-    loss: Any = problem.loss
-    classes = {"n_classes": max(2, problem.n_scores)} if isinstance(loss, CrossEntropy) else {}
-    M: float = loss.bound(reach, target, **classes)
-    return M, loss.lipschitz(reach, target, **classes) * length
+    loss, K = problem.loss, max(2, problem.n_scores)
+    return loss.bound(reach, target, K), loss.lipschitz(reach, target, K) * length
 
 
 def _penalty_gradient(mixtures: MixtureSet, penalty: Chi2Penalty) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.mixtures.checks import one_mixture, positive, proportions
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 
 Array = NDArray[np.float64]
 

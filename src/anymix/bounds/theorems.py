@@ -35,7 +35,7 @@ from anymix.bounds.corner_search import largest_at
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.checks import positive
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 
 Array = NDArray[np.float64]
 Class = Complexity | Rademacher | float

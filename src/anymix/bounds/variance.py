@@ -14,16 +14,17 @@ A variance of a vector is the trace of its covariance. For batches of b, divide 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from anymix.errors import InputError
-from anymix.mixtures import MixtureSet, Simplex
+from anymix.mixtures import Simplex
+from anymix.mixtures.parsing import Mixtures
+from anymix.objective import Objective, Parts, objective_of
 from anymix.problem.linear import LinearDomains
-from anymix.solvers.certificates import Objective
 from anymix.solvers.exact import solve
 from anymix.solvers.samplers import PerDomain, Weighted
 
@@ -108,7 +109,7 @@ def variances(
     (4.0, 1.5625, 1.0625, 3.6875, 1.84375)
     """
     lam = _mixture(problem, mixture)
-    b = Objective.of(problem, None, 0.0, 0.0, "squared", offsets, None).offsets
+    b = Objective(offsets=offsets).on(problem).offsets
     here, p = problem.at(w), problem.n_domains
     jacobian = here.jacobian()  # (p, n_parameters)
     v = _gradient_variances(problem, here.slope.reshape(problem.n_rows, -1), jacobian)  # (p,)
@@ -232,8 +233,8 @@ def advise_sampler(
     w: ArrayLike | None = None,
     mixture: ArrayLike | None = None,
     *,
-    mixtures: MixtureSet | None = None,
-    gamma: float = 1e-3,
+    mixtures: Objective | Mixtures = None,
+    **parts: Unpack[Parts],
 ) -> Advice:
     """PerDomain if p Σ λ_k² v_k ≤ Σ λ_k v_k + σ_O², else Weighted: least variance × rows touched.
 
@@ -250,10 +251,10 @@ def advise_sampler(
         The model of a run or a solution. None solves a tenth of the rows to a gap of 0.01.
     mixture : array-like of shape (p,) or None
         λ of the same run or solution; give both or neither.
-    mixtures : MixtureSet or None
-        Λ for that small solution; None is any mixture, the simplex.
-    gamma : float
-        γ for that small solution.
+    mixtures : Objective, MixtureSet, function, str or None
+        What that small solution minimises; or Λ alone, and the rest by name.
+    **parts : Any
+        Parts of an `Objective` by name: gamma (1e-3), mu, norm, ...; not beside one.
 
     Returns
     -------
@@ -269,7 +270,7 @@ def advise_sampler(
     Weighted: at equal cost its gradient has 0.85 times the variance of PerDomain's (λ acts like
     1.2 of the 2 domains)
     """
-    w, lam = _point(problem, w, mixture, mixtures, gamma)
+    w, lam = _point(problem, w, mixture, objective_of(mixtures, parts))
     v, p = variances(problem, w, lam), problem.n_domains
     per_domain, weighted = p * v.per_domain, v.weighted
     small, large = sorted((per_domain, weighted))
@@ -286,8 +287,7 @@ def _point(
     problem: LinearDomains,
     w: ArrayLike | None,
     mixture: ArrayLike | None,
-    mixtures: MixtureSet | None,
-    gamma: float,
+    objective: Objective,
 ) -> tuple[Array, Array]:
     """(w, λ) as given, or near the solution."""
     if (w is None) != (mixture is None):
@@ -300,5 +300,5 @@ def _point(
             f"are None, and {problem.loss} has no exact solver to find them",
             "give those of a short run, such as iterate.w_average and iterate.mixture_average",
         )
-    near = solve(problem.sample(0.1), mixtures, gamma, tol=1e-2)
+    near = solve(problem.sample(0.1), objective, tol=1e-2)
     return near.w, near.mixture

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +15,6 @@ from anymix.cli.options import (
     Encoding,
     File,
     Json,
-    Memory,
     Mixtures,
     Na,
     Names,
@@ -104,6 +102,14 @@ Metric = Annotated[
     typer.Option(
         help="Measure also: rates (selection, true and false positives), or a scorer of "
         "scikit-learn such as f1 or r2; also several."
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        help="How much memory the audit may take, as in 2GB; only the columns that it needs are "
+        "read, and refused if they take more.",
+        show_default="half of what is free",
     ),
 ]
 Weight = Annotated[str | None, typer.Option(help="Column of what each row counts.")]
@@ -200,12 +206,11 @@ def audit_file(
     how |= {"mixtures": mixtures, "guarantee": guarantee, "metrics": metric, "weight": weight}
     how |= {"classes": None if classes is None else class_names(classes)}
     reading = {"encoding": encoding, "memory": memory, **cells(na, decimal, types)}
-    with ExitStack() as files:
-        with steps(shown) as step, in_options(OPTIONS, [table]):
-            done = audited_table(table, reading, files, domain, step, find_segments, **what, **how)
-            model = list(done.audits.values())[-1]  # the one that is not only compared with
-            failures = [words for asked in conditions if (words := asked.failure(model))]
-        _show(done, report, numbers, f"Audit of {table.name}", shown, as_json)
+    with steps(shown) as step, in_options(OPTIONS, [table]):
+        done = audited_table(table, reading, domain, step, find_segments, **what, **how)
+        model = list(done.audits.values())[-1]  # the one that is not only compared with
+        failures = [words for asked in conditions if (words := asked.failure(model))]
+    _show(done, report, numbers, f"Audit of {table.name}", shown, as_json)
     _end(failures)
 
 

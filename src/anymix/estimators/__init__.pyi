@@ -9,10 +9,10 @@ from .ensemble import AgnosticEnsemble as AgnosticEnsemble
 from .keywords import NoDomainsWarning as NoDomainsWarning
 from .linear import AgnosticClassifier as AgnosticClassifier
 from .linear import AgnosticRegressor as AgnosticRegressor
+from .linear_cv import AgnosticClassifierCV as AgnosticClassifierCV
+from .linear_cv import AgnosticRegressorCV as AgnosticRegressorCV
+from .linear_cv import NothingGained as NothingGained
 from .overfitting import OverfitWarning as OverfitWarning
 from .personal import Personalized as Personalized
-from .personal_fits import PersonalizedCV as PersonalizedCV
+from .personal import PersonalizedCV as PersonalizedCV
 from .scorer import agnostic_scorer as agnostic_scorer
-from .selecting import NothingGained as NothingGained
-from .selection import AgnosticClassifierCV as AgnosticClassifierCV
-from .selection import AgnosticRegressorCV as AgnosticRegressorCV

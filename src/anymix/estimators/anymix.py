@@ -40,8 +40,7 @@ from anymix.estimators.learners import (
     Trees,
 )
 from anymix.estimators.reading import read_classes, read_numbers
-from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.problem.dealing import deal_groups, sorted_rows
 from anymix.problem.losses import SquaredError
 from anymix.problem.membership import OneDomain
@@ -146,7 +145,7 @@ class _AnyMix(BaseEstimator):
         seed = int(rng.randint(2**31 - 1))
         learners = self._learners(rows, seed)
         m = rows.sizes()
-        mixtures = self._target(m, rows.names)
+        mixtures = target_mixtures(self.mixtures, None, m, rows.names)
         self.domain_names_ = rows.names
         self._expert = _experts(m)
         self._scale = _Scale(rows.X, rows.weight)
@@ -179,14 +178,6 @@ class _AnyMix(BaseEstimator):
         )
         self._choose_threshold(data, predicted["recommended"], few)
         return self
-
-    def _target(self, sizes: Array, names: NDArray[Any]) -> MixtureSet:
-        mixtures = target_mixtures(self.mixtures, None, sizes, names)
-        if mixtures.n_domains != len(sizes):
-            found = f"is for {mixtures.n_domains} domains, and here are {len(sizes)}"
-            fix = "give a set for these, or a function of their sizes"
-            raise InputError("mixtures", found, fix)
-        return mixtures
 
     def _refit(
         self,

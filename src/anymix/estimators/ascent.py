@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +21,21 @@ from scipy import sparse
 
 from anymix.estimators.cross_fitting import CrossFit, OutOfFold
 from anymix.mixtures import MixtureSet
-from anymix.selection.held_out import Errors
+from anymix.selection.held_out import Errors, HeldOut
+from anymix.solvers.frontier import Frontier, FrontierLosses, frontier_losses
 
 Array = NDArray[np.float64]
 
-__all__ = ["Candidate", "Step", "candidates_of", "mixture_path", "moved", "steadied"]
+__all__ = [
+    "Candidate",
+    "Step",
+    "candidates_of",
+    "columns_of",
+    "frontier_of",
+    "mixture_path",
+    "moved",
+    "steadied",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,19 +91,7 @@ class Candidate:
 
 
 def candidates_of(path: list[Step], combine: str) -> list[Candidate]:
-    """The ordinary model, then for each mixture the average up to it, its own model, or both.
-
-    Parameters
-    ----------
-    path : list of Step
-        The mixtures; the first is the ordinary model's.
-    combine : str
-        "average", "single", or "auto" for both.
-
-    Returns
-    -------
-    list of Candidate
-    """
+    """The ordinary model, then for each mixture the average up to it, its own model, or both."""
     found = [Candidate(path[:1])]
     for j in range(1, len(path)):
         average, single = Candidate(path[: j + 1]), Candidate([path[j]])
@@ -108,27 +107,7 @@ def mixture_path(
     n_steps: int,
     report: Callable[[Step], None] = lambda step: None,
 ) -> list[Step]:
-    """The ordinary model, then n_steps mixtures for every t; a λ that cannot move is not refitted.
-
-    Parameters
-    ----------
-    cross : CrossFit
-        Fits and judges the models.
-    target : MixtureSet
-        Λ.
-    reference : ndarray of shape (p,)
-        m̄.
-    robustness : sequence of float
-        The t, rising.
-    n_steps : int
-        Steps for each t.
-    report : function
-        Is told every step.
-
-    Returns
-    -------
-    list of Step
-    """
+    """The ordinary model, then n_steps mixtures for every t; a λ that stays is not refitted."""
     path = [Step(0.0, reference, cross.judge(None))]
     report(path[0])
     _, average = cross.rows.domains.shares(len(cross.rows.names), cross.rows.weight)
@@ -154,19 +133,6 @@ def steadied(losses: Array, average: sparse.csc_array, reference: Array) -> Arra
 
     with s_k the standard error of L̂_k: τ² is what is left of the spread of the domains without it.
     One unlucky row of a domain of ten would otherwise push λ there.
-
-    Parameters
-    ----------
-    losses : ndarray of shape (n,)
-        The loss of each row.
-    average : sparse array of shape (p, n)
-        The shares a_ki of the rows in the domains' means.
-    reference : ndarray of shape (p,)
-        m̄.
-
-    Returns
-    -------
-    ndarray of shape (p,)
 
     Examples
     --------
@@ -199,21 +165,6 @@ def moved(mixture: Array, move: Array, target: MixtureSet, reference: Array) -> 
 
     Distances are measured against the domains' own sizes, so that a small domain does not jump.
 
-    Parameters
-    ----------
-    mixture : ndarray of shape (p,)
-        λ.
-    move : ndarray of shape (p,)
-        η L.
-    target : MixtureSet
-        Where to stay.
-    reference : ndarray of shape (p,)
-        m̄ > 0.
-
-    Returns
-    -------
-    ndarray of shape (p,)
-
     Examples
     --------
     >>> from anymix.mixtures import Simplex
@@ -224,3 +175,46 @@ def moved(mixture: Array, move: Array, target: MixtureSet, reference: Array) -> 
     v, used = np.zeros_like(mixture), mixture > 0  # a λ_k of 0 stays, however large its move
     v[used] = mixture[used] * np.exp(move[used] - move[used].max())
     return target.project(v / v.sum(), weights=1 / reference)
+
+
+def frontier_of(
+    held: HeldOut, candidates: Sequence[Candidate], names: NDArray[Any], chosen: int
+) -> Frontier:
+    """The losses of the candidates on rows held out, and of their models on the rows fitted."""
+    fitted = np.array([c.fitted for c in candidates])
+    worst_error = _errors(held, held.worst)
+    pooled_error = _errors(held, [held.reference] * len(candidates))
+    return Frontier(
+        np.array([c.robustness for c in candidates]),
+        np.full(len(candidates), np.nan),
+        names,
+        (),
+        frontier_losses(fitted, held.mixtures, held.offsets, held.reference),
+        FrontierLosses(held.domain_losses, held.value, held.pooled, worst_error, pooled_error),
+        chosen,
+    )
+
+
+def columns_of(
+    held: HeldOut, candidates: Sequence[Candidate], names: NDArray[Any]
+) -> dict[str, Any]:
+    """One row for each candidate: `cv_results_`, whose columns AgnosticEnsemble explains."""
+    gain, error = np.array([held.gain(c) for c in range(len(candidates))]).T
+    losses, mixtures = held.domain_losses, np.array([c.mixture for c in candidates])
+    return {
+        "param_robustness": np.array([c.robustness for c in candidates]),
+        "param_n_models": np.array([len(c.steps) for c in candidates]),
+        "worst_test_loss": held.value,
+        "expected_worst_test_loss": held.expected,
+        "se_test_loss": _errors(held, held.worst),
+        "pooled_test_loss": held.pooled,
+        "gain": gain,
+        "se_gain": error,
+        **{f"test_loss_{name}": losses[:, k] for k, name in enumerate(names.tolist())},
+        **{f"mixture_{name}": mixtures[:, k] for k, name in enumerate(names.tolist())},
+    }
+
+
+def _errors(held: HeldOut, mixtures: Any) -> NDArray[np.float64]:
+    """The standard error of each candidate's loss on a mixture of its own."""
+    return np.array([held.error(c, mixture) for c, mixture in enumerate(mixtures)])

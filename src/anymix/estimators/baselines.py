@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
 from anymix.mixtures import Point
+from anymix.objective import Objective
 from anymix.problem.entries import numbers
 from anymix.problem.linear import LinearDomains
 from anymix.solvers.exact import Solution, solve
@@ -24,27 +25,15 @@ def is_regret(baseline: Baseline) -> bool:
     return isinstance(baseline, str) and baseline == "regret"
 
 
-def baseline_losses(problem: LinearDomains, baseline: Baseline, options: dict[str, Any]) -> Array:
-    """b (p,): zeros, the losses of the best model for each domain alone, or as given.
-
-    Parameters
-    ----------
-    problem : LinearDomains
-        The rows.
-    baseline : "regret", array-like of shape (p,) or None
-        What to compare with; None is 0.
-    options : dict
-        Options of `solve`, for the models of one domain.
-
-    Returns
-    -------
-    ndarray of shape (p,)
-    """
+def baseline_losses(
+    problem: LinearDomains, baseline: Baseline, objective: Objective, **limits: Any
+) -> Array:
+    """b (p,): zeros, the losses of the best model for each domain alone, or as given."""
     p = problem.n_domains
     if baseline is None:
         return np.zeros(p)
     if is_regret(baseline):
-        alone = alone_solutions(problem, options)
+        alone = alone_solutions(problem, objective, **limits)
         return np.array([alone[k].domain_losses[k] for k in range(p)])
     if isinstance(baseline, str):
         raise InputError("baseline", f"is {baseline!r}", f"give None, 'regret' or {p} numbers")
@@ -56,25 +45,18 @@ def baseline_losses(problem: LinearDomains, baseline: Baseline, options: dict[st
 
 
 def alone_solutions(
-    problem: LinearDomains, options: dict[str, Any], starts: list[Solution] | None = None
+    problem: LinearDomains,
+    objective: Objective,
+    starts: list[Solution] | None = None,
+    **limits: Any,
 ) -> list[Solution]:
     """argmin_w L_k(w) + γ R(w) for k = 1..p, each from its own start or from its predecessor.
 
-    Parameters
-    ----------
-    problem : LinearDomains
-        The rows; equal ones should be merged, for each of them is looked at p times.
-    options : dict
-        Options of `solve`.
-    starts : list of Solution or None
-        Where to begin, one for each domain.
-
-    Returns
-    -------
-    list of Solution
+    Equal rows should be merged, for each of them is looked at p times.
     """
     found: list[Solution] = []
     for k, vertex in enumerate(np.eye(problem.n_domains)):
         start = starts[k] if starts else (found[-1] if found else None)
-        found.append(solve(problem, Point(vertex), start=start, **options))
+        alone = Objective(Point(vertex), objective.gamma, norm=objective.norm)
+        found.append(solve(problem, alone, start=start, **limits))
     return found

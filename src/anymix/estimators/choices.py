@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.estimators.fitting import LinearFit, Settings, fit_problem
+from anymix.estimators.fitting import LinearFit, fit_problem
 from anymix.estimators.searching import Candidate, Found, Plan, search
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
@@ -79,117 +79,52 @@ class Choice:
 
 
 def choose(
-    rows: Rows,
-    splits: Iterable[Split],
-    plan: Plan,
-    settings: Settings,
-    price: float,
-    problem: Any = None,
+    rows: Rows, splits: Iterable[Split], plan: Plan, price: float, problem: Any = None
 ) -> Choice:
-    """Search, choose, and fit the choice to all rows.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows.
-    splits : iterable of (part, part)
-        What to fit and what to judge on in each fold.
-    plan : Plan
-        What to try.
-    settings : Settings
-        tol, max_iter and the like for the fits to all rows.
-    price : float
-        The part by which the mean loss of all rows may rise.
-    problem : Oracle, optional
-        All rows, where those that are searched are a sample.
-
-    Returns
-    -------
-    Choice
-    """
+    """Search, choose, and fit the choice to all rows: `problem`, where `rows` are a sample."""
     found = search(rows, splits, plan)
     index = rule.choose(found.held_out, price)
-    return fit_choice(rows, found, index, plan, settings, problem)
+    return fit_choice(rows, found, index, plan, problem)
 
 
-def fit_choice(
-    rows: Rows, found: Found, index: int, plan: Plan, settings: Settings, problem: Any = None
-) -> Choice:
-    """The candidate of that place, the ordinary model and the frontier, fitted to all rows.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows to fit, which may be more than those that were searched.
-    found : Found
-        The candidates.
-    index : int
-        The place of the one chosen.
-    plan : Plan
-        What was tried.
-    settings : Settings
-        tol, max_iter and the like.
-    problem : Oracle, optional
-        The rows to fit, where `rows` are a sample of them.
-
-    Returns
-    -------
-    Choice
-    """
+def fit_choice(rows: Rows, found: Found, index: int, plan: Plan, problem: Any = None) -> Choice:
+    """The candidate of that place, the ordinary model and the frontier, fitted to all rows."""
     places = front_places(found, index)
     whole = (rows.to_fit() if problem is None else problem).merged()
-    fits = fit_candidates(rows, whole, found, places, plan, settings)
+    fits = fit_candidates(rows, whole, found, places, plan)
     solutions, last = [fits[i].solution for i in places], fits[places[-1]]
     frontier = frontier_of(solutions, last.domain_names, last.baseline, found, places, index)
     return Choice(found, index, fits[index], fits[0], frontier)
 
 
 def fit_candidates(
-    rows: Rows,
-    problem: LinearDomains,
-    found: Found,
-    places: Iterable[int],
-    plan: Plan,
-    settings: Settings,
+    rows: Rows, problem: LinearDomains, found: Found, places: Iterable[int], plan: Plan
 ) -> dict[int, LinearFit]:
-    """The candidates of these places fitted to a problem of the rows, and the ordinary model, 0.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows.
-    problem : LinearDomains
-        Those to fit, merged.
-    found : Found
-        The candidates.
-    places : iterable of int
-        Which of them.
-    plan : Plan
-        What was tried.
-    settings : Settings
-        tol, max_iter and the like.
-
-    Returns
-    -------
-    dict of int to LinearFit
-    """
-    fits = {0: _fit(problem, found, 0, settings)}
-    robust = replace(settings, anchor=plan.anchored(rows, fits[0].solution))
+    """The candidates of these places and the ordinary model, 0, fitted to merged rows."""
+    fits = {0: _fit(problem, found, 0, plan, None)}
+    anchor = plan.anchored(rows, fits[0].solution)
     for place in places:
         if place not in fits:
-            fits[place] = _fit(problem, found, place, robust)
+            fits[place] = _fit(problem, found, place, plan, anchor)
     return fits
 
 
-def _fit(problem: LinearDomains, found: Found, place: int, settings: Settings) -> LinearFit:
+def _fit(
+    problem: LinearDomains, found: Found, place: int, plan: Plan, anchor: Array | None
+) -> LinearFit:
     """One candidate fitted to a problem, from its model in the last fold."""
-    parameters = found.candidates[place]._asdict()
-    if parameters.pop("to_zero"):
-        settings = replace(settings, anchor=None)
+    shared, candidate = replace(plan.objective, anchor=anchor), found.candidates[place]
+    objective = candidate.objective(shared, problem.sizes, problem.domain_names)
     start = found.solutions[place]
     same = start.w.size == problem.n_parameters  # a table's rows may have a level more
-    chosen = replace(settings, **parameters)
-    return fit_problem(problem, chosen, start=start if same else None)
+    return fit_problem(
+        problem,
+        objective,
+        plan.baseline,
+        start=start if same else None,
+        tol=plan.tol,
+        max_iter=plan.max_iter,
+    )
 
 
 def front_places(found: Found, index: int) -> list[int]:

@@ -36,15 +36,6 @@ __all__ = ["CrossFit", "OutOfFold", "RowLoss", "log_loss_of", "squared_error", "
 def weight_argument(estimator: Any) -> str:
     """The name under which `fit` of the estimator takes weights: that of a Pipeline's last step.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Any of scikit-learn's kind.
-
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
@@ -132,19 +123,7 @@ class CrossFit:
     loss: RowLoss
 
     def fit(self, mixture: Array | None, part: Part = ALL) -> Any:
-        """A clone fitted to a part of the rows.
-
-        Parameters
-        ----------
-        mixture : ndarray of shape (p,) or None
-            λ; None leaves the weights as they were given: the ordinary model.
-        part : slice or ndarray
-            Which of the rows.
-
-        Returns
-        -------
-        estimator
-        """
+        """A clone fitted to a part of the rows."""
         weight = None if self.rows.weight is None else self.rows.weight[part]
         if mixture is not None:
             weight = self._weights(mixture, part)
@@ -201,21 +180,7 @@ class CrossFit:
 
 
 def predictions(model: Any, X: Any, classes: NDArray[Any] | None) -> Array:
-    """What a model says: probabilities of these classes, 0 for one that it has not met; or numbers.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    X : array-like of shape (n, d)
-        The features.
-    classes : ndarray of shape (K,) or None
-        All classes in sorted order; None in regression.
-
-    Returns
-    -------
-    ndarray of shape (n, K) or (n,)
-    """
+    """What a model says: probabilities of these classes, 0 for one it has not met; or numbers."""
     if classes is None:
         return np.asarray(model.predict(X), dtype=np.float64)
     said = np.asarray(model.predict_proba(X), dtype=np.float64)

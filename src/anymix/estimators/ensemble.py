@@ -24,7 +24,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from anymix.errors import InputError, finite_number
-from anymix.estimators.ascent import Candidate, Step, candidates_of, mixture_path
+from anymix.estimators.ascent import (
+    Candidate,
+    Step,
+    candidates_of,
+    columns_of,
+    frontier_of,
+    mixture_path,
+)
 from anymix.estimators.cross_fitting import (
     CrossFit,
     RowLoss,
@@ -35,11 +42,10 @@ from anymix.estimators.cross_fitting import (
 )
 from anymix.estimators.folding import complete_folds
 from anymix.estimators.held_out_game import HeldOutCertificate, game_value
-from anymix.estimators.held_out_results import columns_of, frontier_of
 from anymix.estimators.keywords import by_name, no_domains
-from anymix.estimators.light_reading import rows_without_features, targets_of
+from anymix.estimators.reading import rows_without_features, targets_of
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import Mixtures, is_mixture_of, target_mixtures
+from anymix.mixtures.parsing import Mixtures, is_mixture_of, target_mixtures
 from anymix.problem.rows import Rows
 from anymix.selection.held_out import HeldOut
 from anymix.selection.rule import KEPT, NothingGained, check_price, choose
@@ -70,7 +76,7 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         frames, missing values and categories are welcome if it takes them.
     mixtures : MixtureSet, function, str or None
         Λ: a set, a function of the domains' sizes that gives one, words such as "chi2:2.0" as
-        `anymix.mixtures.choosing.mixture_set` reads them, or None for any mixture (the simplex).
+        `anymix.mixtures.parsing.mixture_set` reads them, or None for any mixture (the simplex).
     robustness : sequence of float
         Numbers t in (0, 1]: mixtures stay in {(1−t) m̄ + t λ : λ ∈ Λ}, m̄ the data's own, for
         `n_steps` steps with each t in rising order.
@@ -215,11 +221,6 @@ class AgnosticEnsemble(MetaEstimatorMixin, BaseEstimator):
         sizes = cross.rows.sizes()
         reference = sizes / sizes.sum()
         target = target_mixtures(self.mixtures, None, sizes, self.domain_names_)
-        if target.n_domains != len(sizes):
-            found = f"is for {target.n_domains} domains, and here are {len(sizes)}"
-            raise InputError(
-                "mixtures", found, "give a set for these, or a function of their sizes"
-            )
         path = mixture_path(
             cross, target, reference, sorted(self.robustness), self.n_steps, self._report
         )

@@ -1,4 +1,4 @@
-"""One fit: the settings, the solver, and what was found, without scikit-learn.
+"""One fit: the objective, the solver, and what was found, without scikit-learn.
 
     min_w max_{λ∈Λ_t}  Σ_k λ_k (L_k(w) − b_k) + γ R(w − a) − μ χ²(λ‖m̄)
 
@@ -15,43 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.errors import finite_number
+from anymix.errors import InputError
 from anymix.estimators.baselines import Baseline, baseline_losses
 from anymix.estimators.domain_features import Deviations, Kind
 from anymix.estimators.model import LinearModel
-from anymix.mixtures import MixtureSet, Penalty
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures import MixtureSet
+from anymix.objective import Objective, refuse_parts
 from anymix.problem.linear import LinearDomains
-from anymix.problem.objective import checked_set
 from anymix.solvers.exact import Solution, solve
 from anymix.solvers.sqp import Waypoint
 
 Array = NDArray[np.float64]
 
-__all__ = ["LinearFit", "Settings", "between", "fit_problem"]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What is to be solved; the names are the parameters of `AgnosticClassifier`."""
-
-    mixtures: Mixtures = None
-    gamma: float = 1e-3
-    mu: float = 0.0
-    max_skewness: float | None = None
-    baseline: Baseline = None
-    norm: str = "squared"
-    prior: Penalty | None = None
-    tol: float = 1e-6
-    max_iter: int = 1000
-    verbose: bool = False
-    robustness: float = 1.0
-    anchor: Array | None = None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options of `solve` that do not depend on Λ."""
-        return {name: getattr(self, name) for name in ("gamma", "norm", "tol", "max_iter")}
+__all__ = ["LinearFit", "fit_problem", "rare_parts"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,19 +66,7 @@ class LinearFit:
         return LinearFit(model, solution, mixtures, baseline, problem.domain_names)
 
     def with_deviations(self, kind: Kind, d: int) -> LinearFit:
-        """The same fit, with the coefficients of a wider X taken apart (`domain_features`).
-
-        Parameters
-        ----------
-        kind : str or None
-            "intercept" or "slopes"; None changes nothing.
-        d : int
-            How many of the columns fitted are features; the others are of the domains.
-
-        Returns
-        -------
-        LinearFit
-        """
+        """The same fit, with the coefficients of a wider X taken apart (`domain_features`)."""
         if kind is None:
             return self
         coef = self.model.coef
@@ -139,72 +103,44 @@ class LinearFit:
 
 def fit_problem(
     problem: LinearDomains,
-    settings: Settings,
+    objective: Objective,
+    baseline: Baseline = None,
     *,
     start: Solution | Waypoint | None = None,
+    verbose: bool = False,
+    **limits: Any,
 ) -> LinearFit:
-    """Solve the problem as the settings say.
-
-    Parameters
-    ----------
-    problem : LinearDomains
-        The rows to learn from.
-    settings : Settings
-        Λ, γ, μ, b and the rest.
-    start : Solution, Waypoint or None
-        An earlier model to begin at; None leaves the start to the solver.
-
-    Returns
-    -------
-    LinearFit
+    """Solve the problem, with the offsets that the baseline says; limits are tol and max_iter.
 
     Examples
     --------
     >>> problem = LinearDomains([[0.0]] * 4, [1, 1, 0, 1], ["a", "a", "b", "b"])
-    >>> found = fit_problem(problem, Settings(gamma=0.0))
+    >>> found = fit_problem(problem, Objective(gamma=0.0))
     >>> found.domain_names.tolist(), round(found.agnostic_loss, 4)
     (['a', 'b'], 0.6931)
     """
     problem = problem.merged()  # once for all solutions
-    offsets = baseline_losses(problem, settings.baseline, settings.options)
-    sizes, names = problem.sizes, problem.domain_names
-    mixtures = target_mixtures(settings.mixtures, settings.max_skewness, sizes, names)
-    solution = solve(
-        problem,
-        between(mixtures, settings.robustness, sizes),
-        mu=settings.mu,
-        offsets=offsets,
-        prior=settings.prior,
-        anchor=settings.anchor,
-        start=start,
-        verbose=settings.verbose,
-        **settings.options,
+    Λ = objective.target(problem.sizes, problem.domain_names)  # all of it, whatever t is
+    b = baseline_losses(problem, baseline, objective, **limits)
+    whole = replace(objective, mixtures=Λ, offsets=None if baseline is None else b)
+    solution = solve(problem, whole, start=start, verbose=verbose, **limits)
+    return LinearFit.of(problem, solution, Λ, b)
+
+
+def rare_parts(objective: Any, **parts: Any) -> Objective:
+    """The Objective given to an estimator, with the parts that are parameters of the estimator."""
+    if not (objective is None or isinstance(objective, Objective)):
+        raise InputError("objective", f"is {objective!r}", "give an Objective or None")
+    rare = Objective() if objective is None else objective
+    refuse_parts(
+        rare,
+        "give it to the estimator, which has a parameter for it",
+        mixtures=None,
+        gamma=1e-3,
+        mu=0.0,
+        offsets=None,
+        anchor=None,
+        robustness=1.0,
     )
-    return LinearFit.of(problem, solution, mixtures, offsets)
-
-
-def between(mixtures: MixtureSet, robustness: float, sizes: Array) -> MixtureSet:
-    """Λ_t = {(1−t) m̄ + t λ : λ ∈ Λ}, t the robustness.
-
-    Parameters
-    ----------
-    mixtures : MixtureSet
-        Λ.
-    robustness : float
-        t in [0, 1]: 0 is ordinary training, 1 is Λ itself.
-    sizes : ndarray of shape (p,)
-        Rows of each domain.
-
-    Returns
-    -------
-    MixtureSet
-
-    Examples
-    --------
-    >>> from anymix.mixtures import Simplex
-    >>> between(Simplex(2), 0.0, np.array([10.0, 30.0]))
-    Point(mixture=[0.25, 0.75])
-    """
-    fix = "give a number from 0 (ordinary) to 1 (agnostic)"
-    t = finite_number("robustness", robustness, fix, lambda x: 0 <= x <= 1)
-    return checked_set(mixtures, len(sizes)).shrunk(t, sizes / sizes.sum())
+    refuse_parts(rare, "leave it out: the exact solver takes no ball", w_radius=None)
+    return replace(rare, **parts)

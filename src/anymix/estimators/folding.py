@@ -19,21 +19,7 @@ __all__ = ["FewerFolds", "complete_folds", "folds"]
 
 
 def folds(rows: Rows, cv: Any, random_state: Any) -> list[Split]:
-    """What to fit and what to judge on in each fold; every domain is in both.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows.
-    cv : int, splitter or iterable
-        How many folds, or those of a splitter or of pairs (train, test).
-    random_state : int, RandomState or None
-        Deals a number of folds out.
-
-    Returns
-    -------
-    list of (part, part)
-    """
+    """What to fit and what to judge on in each fold; every domain is in both."""
     found = list(_with_every_domain(rows, _splits(rows, cv, check_random_state(random_state))))
     if not found:
         raise InputError("cv", f"is {cv!r}, which has no fold", "give one fold or more")
@@ -41,21 +27,7 @@ def folds(rows: Rows, cv: Any, random_state: Any) -> list[Split]:
 
 
 def complete_folds(rows: Rows, cv: Any, random_state: Any) -> list[Split]:
-    """What to fit and what to judge on, for folds that hold out every row once.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows; they need no X.
-    cv : int, splitter or iterable
-        How many folds, or those of a splitter or of pairs (train, test).
-    random_state : int, RandomState or None
-        Deals out the rows.
-
-    Returns
-    -------
-    list of (part, part)
-    """
+    """What to fit and what to judge on, for folds that hold out every row once."""
     rows.check_classes(ALL, "the data")
     splits = _splits(rows, cv, check_random_state(random_state))
     held = np.concatenate([np.empty(0, dtype=np.intp), *(test for _, test in splits)])

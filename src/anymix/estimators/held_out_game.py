@@ -89,17 +89,6 @@ def game_value(losses: ArrayLike, mixtures: MixtureSet) -> GameValue:
     and this is repeated until the answer is no worse than those known. For sets with corners that
     is a finite number of rounds; for round ones the two values come as close as one part in 10⁷.
 
-    Parameters
-    ----------
-    losses : array-like of shape (C, p)
-        L, the loss of every model on every domain.
-    mixtures : MixtureSet
-        Λ, over the p domains.
-
-    Returns
-    -------
-    GameValue
-
     Examples
     --------
     >>> from anymix.mixtures import Simplex

@@ -46,11 +46,6 @@ class NoDomainsWarning(UserWarning):
 def by_name(method: Method) -> Method:
     """A method of X and y that takes all else by name, and warns where it is not told the domains.
 
-    Parameters
-    ----------
-    method : function
-        Takes self, X and y, and then arguments by name, `domains` among them.
-
     Examples
     --------
     >>> class Model:

@@ -26,9 +26,11 @@ from threadpoolctl import threadpool_limits
 
 from anymix.estimators.cross_fitting import predictions, weight_argument
 from anymix.estimators.keywords import no_domains
-from anymix.estimators.ordinary import choose_ordinary, fit_ordinary
+from anymix.estimators.ordinary import choose_ordinary
+from anymix.objective import Objective
 from anymix.problem.losses import CrossEntropy, SquaredError
 from anymix.problem.rows import Rows
+from anymix.solvers.exact import solve
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -152,13 +154,13 @@ class Linear:
     """Logistic or ridge regression with γ₀ of least held-out loss, by this library's solver."""
 
     name = "linear"
-    options = {"norm": "squared", "tol": 1e-4, "max_iter": 1000}  # noqa: RUF012
+    tol = 1e-4
 
     def tune(self, rows: Sample, splits: Splits) -> tuple[Array, float]:
         """γ₀ from a wide grid."""
         given = self._rows(rows, None)
         with threadpool_limits(1, "blas"):  # many small products: threads wait for each other
-            found = choose_ordinary(given, splits, None, self.options)
+            found = choose_ordinary(given, splits, None, Objective(), tol=self.tol)
         said = np.zeros(len(rows.y))
         for (_, test), point in zip(splits, found.solutions, strict=True):
             model = self._predictor(point.w, rows)
@@ -184,7 +186,8 @@ class Linear:
     ) -> tuple[Array, float]:
         """Predictions (n, E) without each row's fold, and γ₀."""
         with threadpool_limits(1, "blas"):
-            found = choose_ordinary(self._rows(rows, kind), splits, gammas, self.options)
+            given = self._rows(rows, kind)
+            found = choose_ordinary(given, splits, gammas, Objective(), tol=self.tol)
         said = np.zeros((len(rows.y), rows.n_experts))
         for (_, test), point in zip(splits, found.solutions, strict=True):
             ask = self._predictor(point.w, rows, True).asker(None, rows.scaled[test])
@@ -203,7 +206,8 @@ class Linear:
 
     def _solved(self, given: Rows, total: float) -> Array:
         with threadpool_limits(1, "blas"):
-            return fit_ordinary(given.to_fit().merged(), total / len(given), self.options).w
+            ordinary = Objective("data", total / len(given))
+            return solve(given.to_fit().merged(), ordinary, tol=self.tol).w
 
     def _predictor(self, w: Array, rows: Sample, domains: bool = False) -> LinearPredictor:
         n_scores = 1 if rows.classes is None or len(rows.classes) == 2 else len(rows.classes)

@@ -8,23 +8,193 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from dataclasses import replace
+from typing import Any, Self
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
+from anymix.errors import InputError
 from anymix.estimators.baselines import Baseline
-from anymix.estimators.domain_features import Kind
-from anymix.estimators.fitting import LinearFit
-from anymix.estimators.ordinary import Anchor
+from anymix.estimators.domain_features import Kind, widened
+from anymix.estimators.fitting import LinearFit, fit_problem, rare_parts
+from anymix.estimators.keywords import by_name
+from anymix.estimators.ordinary import Anchor, anchor_of, given_anchor
+from anymix.estimators.overfitting import ADVICE, OverfitWarning, overfit_message
 from anymix.estimators.predictors import LinearClassifier, LinearRegressor
-from anymix.estimators.reading import class_weights, read_classes, read_numbers, regression_loss
-from anymix.estimators.training import AgnosticLinear
-from anymix.mixtures import Penalty
-from anymix.mixtures.choosing import Mixtures
-from anymix.problem.losses import CrossEntropy, Loss
-from anymix.problem.rows import Rows
+from anymix.estimators.reading import (
+    class_weights,
+    read_classes,
+    read_numbers,
+    refuse_class_weight,
+)
+from anymix.mixtures.parsing import Mixtures, target_mixtures
+from anymix.objective import Objective
+from anymix.problem.far_rows import far_problem
+from anymix.problem.linear import LinearDomains
+from anymix.problem.losses import CrossEntropy, Loss, regression_loss
+from anymix.problem.rows import ALL, Rows
+from anymix.solvers.certificates import Certificate
+from anymix.solvers.exact import Solution
 
-__all__ = ["AgnosticClassifier", "AgnosticRegressor", "estimator_of"]
+Array = NDArray[np.float64]
+
+__all__ = [
+    "AgnosticClassifier",
+    "AgnosticLinear",
+    "AgnosticRegressor",
+    "estimator_of",
+    "name_features",
+    "without_domain_features",
+]
+
+
+class AgnosticLinear(BaseEstimator):
+    """What AgnosticClassifier and AgnosticRegressor share: the parameters, and `fit`."""
+
+    n_features_in_: int
+    coef_: Array
+    intercept_: Any  # (scores,), or a number in regression
+    mixture_: Array
+    domain_names_: NDArray[Any]
+    domain_losses_: Array
+    baseline_losses_: Array
+    agnostic_loss_: float
+    certificate_: Certificate
+    n_iter_: int
+    history_: list[dict[str, Any]]
+    solution_: Solution
+    __metadata_request__fit = {"domains": True}  # noqa: RUF012 - scikit-learn's way to say it
+    __metadata_request__predict = {"domains": True}  # noqa: RUF012
+    __metadata_request__predict_proba = {"domains": True}  # noqa: RUF012
+    __metadata_request__predict_log_proba = {"domains": True}  # noqa: RUF012
+    __metadata_request__decision_function = {"domains": True}  # noqa: RUF012
+    __metadata_request__score = {"domains": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        mixtures: Mixtures = None,
+        gamma: float = 1e-3,
+        mu: float = 0.0,
+        max_skewness: float | None = None,
+        baseline: Baseline = None,
+        tol: float = 1e-6,
+        *,
+        robustness: float = 1.0,
+        anchor: Anchor = None,
+        domain_features: Kind = None,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        verbose: bool = False,
+        class_weight: Any = None,
+        objective: Objective | None = None,
+    ) -> None:
+        self.mixtures = mixtures
+        self.gamma = gamma
+        self.mu = mu
+        self.max_skewness = max_skewness
+        self.baseline = baseline
+        self.tol = tol
+        self.robustness = robustness
+        self.anchor = anchor
+        self.domain_features = domain_features
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.class_weight = class_weight
+        self.objective = objective
+
+    @by_name
+    def fit(self, X: Any, y: Any = None, *, domains: Any = None, sample_weight: Any = None) -> Self:
+        """Find w and the worst mixture λ; warn (`OverfitWarning`) when λ rests on few rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or rows that are not in memory
+            The features, dense, sparse or a frame; or an array or frame of Dask, a dataset of
+            pyarrow or Ray, or a problem of `anymix.partitions`.
+        y : array-like of shape (n,), or str
+            What to learn; of a frame or dataset that is not in memory, the name of the column.
+        domains : array-like of shape (n,) or (n, p), str or None
+            Labels, or memberships when a row may be in several domains; None is one domain,
+            ordinary training (which warns where it is not said); or the name of the column.
+        sample_weight : array-like of shape (n,), str or None
+            Weights ≥ 0 of the rows, or the name of their column; None is 1.
+
+        Returns
+        -------
+        self
+        """
+        far = far_problem(X, y, domains, sample_weight, self._loss(), self.fit_intercept)
+        if far is None:
+            rows = widened(self._read(X, y, domains, sample_weight), self.domain_features)
+            problem, anchor = rows.to_fit(ALL, "the data"), self._anchor(rows)
+        else:
+            refuse_class_weight(self.class_weight)
+            self._refuse_words()
+            name_features(self, far)
+            problem, anchor = far, given_anchor(far, self.anchor)
+        objective = replace(self._objective(problem), anchor=anchor)
+        found = fit_problem(
+            problem,
+            objective,
+            self.baseline,
+            start=self._start(problem),
+            verbose=self.verbose,
+            **self._limits,
+        ).with_deviations(self.domain_features, self.n_features_in_)
+        self.__dict__.pop("deviations_", None)  # of an earlier fit
+        self.__dict__.update(found.attributes())
+        message = overfit_message(problem, found.solution, objective)
+        if message:
+            warnings.warn(f"{message}. {ADVICE}", OverfitWarning, stacklevel=3)
+        return self
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        return {"tol": self.tol, "max_iter": self.max_iter}
+
+    def _objective(self, problem: LinearDomains) -> Objective:
+        """Φ without its anchor and offsets, which may be models of the rows."""
+        names = problem.domain_names
+        return rare_parts(
+            self.objective,
+            mixtures=target_mixtures(self.mixtures, self.max_skewness, problem.sizes, names),
+            gamma=self.gamma,
+            mu=self.mu,
+            robustness=self.robustness,
+        )
+
+    def _anchor(self, rows: Rows) -> Array | None:
+        return anchor_of(rows, self.anchor, rare_parts(self.objective), **self._limits)
+
+    def _refuse_words(self) -> None:
+        """What needs rows in memory."""
+        without_domain_features(self)
+        if isinstance(self.anchor, str):
+            found, fix = f"is {self.anchor!r}, which needs rows in memory", "give coefficients"
+            raise InputError("anchor", found, fix)
+
+    def _start(self, problem: LinearDomains) -> Solution | None:
+        """The earlier solution, if asked for and of the right shape."""
+        known: Solution | None = getattr(self, "solution_", None) if self.warm_start else None
+        shape = (problem.n_parameters, problem.n_domains)
+        return known if known and (known.w.size, known.mixture.size) == shape else None
+
+    def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
+        raise NotImplementedError
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 class AgnosticClassifier(LinearClassifier, AgnosticLinear):
@@ -36,7 +206,7 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
     ----------
     mixtures : MixtureSet, function, str or None
         Λ: a set, a function of the domains' sizes that gives one, words such as "chi2:2.0" as
-        `anymix.mixtures.choosing.mixture_set` reads them, or None for any mixture (the simplex).
+        `anymix.mixtures.parsing.mixture_set` reads them, or None for any mixture (the simplex).
     gamma : float
         Weight of R(w); the intercept is free. With C of LogisticRegression and m rows of one
         domain, gamma = 1/(C m).
@@ -60,10 +230,6 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
         Whether the domain is a feature: its own intercept, or slopes as well, as penalised
         deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
         domain that was not fitted, are served by the shared part.
-    norm : str
-        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
-    prior : Penalty or None
-        A prior on λ instead of mu: a `DirichletPrior`, or a `LogPrior` of `anymix.mixtures`.
     fit_intercept : bool
         Whether to learn an intercept.
     max_iter : int
@@ -75,6 +241,9 @@ class AgnosticClassifier(LinearClassifier, AgnosticLinear):
     class_weight : dict, "balanced" or None
         Weights of the rows by their class, which multiply `sample_weight`: one for each class, or
         n/(K n_c) for each of K classes with n_c of n rows ("balanced"); None is 1.
+    objective : Objective or None
+        The rare parts, such as Objective(norm="plain") or Objective(prior=DirichletPrior(...)); all
+        that is a parameter here is left at its default there.
 
     Attributes
     ----------
@@ -141,7 +310,7 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
     ----------
     mixtures : MixtureSet, function, str or None
         Λ: a set, a function of the domains' sizes that gives one, words such as "chi2:2.0" as
-        `anymix.mixtures.choosing.mixture_set` reads them, or None for any mixture (the simplex).
+        `anymix.mixtures.parsing.mixture_set` reads them, or None for any mixture (the simplex).
     gamma : float
         γ, the weight of R(w); the intercept is free. With alpha of Ridge and m rows of one domain,
         gamma = alpha/m.
@@ -163,13 +332,10 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
         domain that was not fitted, are served by the shared part.
     loss : str
-        "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
+        The name of a loss: "squared", ℓ = ½ (z − y)², "huber", which is linear beyond
+        |z − y| = delta, or any other of numbers (`anymix.problem.losses.named_losses`).
     delta : float
-        Where the Huber loss turns from a square into a line; the squared loss does not look at it.
-    norm : str
-        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
-    prior : Penalty or None
-        A prior on λ instead of mu: a `DirichletPrior`, or a `LogPrior` of `anymix.mixtures`.
+        Where the Huber loss turns from a square into a line; other losses do not look at it.
     fit_intercept : bool
         Whether to learn an intercept.
     max_iter : int
@@ -178,6 +344,9 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         Begin at the solution of the last `fit`, if the shapes agree.
     verbose : bool
         Show a progress line.
+    objective : Objective or None
+        The rare parts, such as Objective(norm="plain") or Objective(prior=DirichletPrior(...)); all
+        that is a parameter here is left at its default there.
 
     Attributes
     ----------
@@ -214,12 +383,11 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         domain_features: Kind = None,
         loss: str = "squared",
         delta: float = 1.0,
-        norm: str = "squared",
-        prior: Penalty | None = None,
         fit_intercept: bool = True,
         max_iter: int = 1000,
         warm_start: bool = False,
         verbose: bool = False,
+        objective: Objective | None = None,
     ) -> None:
         super().__init__(
             mixtures,
@@ -231,22 +399,20 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
             robustness=robustness,
             anchor=anchor,
             domain_features=domain_features,
-            norm=norm,
-            prior=prior,
             fit_intercept=fit_intercept,
             max_iter=max_iter,
             warm_start=warm_start,
             verbose=verbose,
+            objective=objective,
         )
         self.loss = loss
         self.delta = delta
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
-        loss = regression_loss(self.loss, self.delta)
-        return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, loss)
+        return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, self._loss())
 
     def _loss(self) -> Loss:
-        return regression_loss(self.loss, self.delta)
+        return regression_loss(self.loss, delta=self.delta)
 
 
 def estimator_of(
@@ -254,25 +420,10 @@ def estimator_of(
 ) -> AgnosticClassifier | AgnosticRegressor:
     """The estimator that a fit amounts to, fitted.
 
-    Parameters
-    ----------
-    found : LinearFit
-        What was fitted.
-    gamma : float
-        The weight of R(w) that it was fitted with.
-    **parameters
-        The other parameters of the estimator that were not left at their defaults.
-
-    Returns
-    -------
-    AgnosticClassifier or AgnosticRegressor
-
     Examples
     --------
-    >>> from anymix.estimators.fitting import Settings, fit_problem
-    >>> from anymix.problem.linear import LinearDomains
     >>> problem = LinearDomains([[0.0], [1.0]] * 4, [0, 1] * 4, ["a", "a", "b", "b"] * 2)
-    >>> estimator_of(fit_problem(problem, Settings(gamma=0.1)), 0.1).predict([[0.0], [1.0]])
+    >>> estimator_of(fit_problem(problem, Objective(gamma=0.1)), 0.1).predict([[0.0], [1.0]])
     array([0, 1])
     """
     make: Any = AgnosticRegressor if found.model.classes is None else AgnosticClassifier
@@ -280,3 +431,18 @@ def estimator_of(
     estimator.__dict__.update(found.attributes(), n_features_in_=found.model.coef.shape[1])
     fitted: AgnosticClassifier | AgnosticRegressor = estimator
     return fitted
+
+
+def without_domain_features(estimator: Any) -> None:
+    """Refuse `domain_features` for rows that are not in memory."""
+    if estimator.domain_features is not None:
+        found = f"is {estimator.domain_features!r}, which needs rows in memory"
+        raise InputError("domain_features", found, "give None for rows that are not")
+
+
+def name_features(estimator: Any, problem: Any) -> None:
+    """What scikit-learn's validation sets, for rows that it does not see."""
+    estimator.n_features_in_ = problem.n_features
+    estimator.__dict__.pop("feature_names_in_", None)
+    if problem.feature_names is not None:
+        estimator.feature_names_in_ = np.array(problem.feature_names, dtype=object)

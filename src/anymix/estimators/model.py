@@ -54,19 +54,7 @@ class LinearModel:
         return None if self.deviations is None else self.deviations.names
 
     def scores(self, X: Any, domains: Any = None) -> Array:
-        """z: (n,), positive for the second of two classes; (n, K) for K ≥ 3 classes.
-
-        Parameters
-        ----------
-        X : ndarray or csr_array of shape (n, d)
-            The features.
-        domains : array-like of shape (n,) or (n, p), or None
-            The domains of the rows, for a model that uses them; None is unknown.
-
-        Returns
-        -------
-        ndarray
-        """
+        """z: (n,), positive for the second of two classes; (n, K) for K ≥ 3 classes."""
         z: Array = np.asarray(X @ self.coef.T) + self.intercept
         if self.deviations is not None and domains is not None:
             members = members_of(domains, self.deviations.names, X.shape[0])

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_vector
-from anymix.mixtures.choosing import data_mixture
+from anymix.objective import Objective
 from anymix.problem.dealing import Split, deal, sorted_rows
 from anymix.problem.linear import LinearDomains
-from anymix.problem.objective import Oracle
-from anymix.problem.rows import ALL, Part, Rows
+from anymix.problem.oracle import Oracle
+from anymix.problem.rows import Part, Rows
 from anymix.solvers.exact import Solution, solve
 from anymix.solvers.paths import Path
 from anymix.solvers.sqp import Waypoint
@@ -36,10 +36,10 @@ __all__ = [
     "Problems",
     "anchor_of",
     "choose_ordinary",
-    "fit_ordinary",
     "given_anchor",
     "least_between",
     "ordinary_model",
+    "ordinary_objective",
     "rough_ordinary",
 ]
 
@@ -95,28 +95,14 @@ def choose_ordinary(
     rows: Rows,
     splits: Sequence[Split],
     gammas: Sequence[float] | None,
-    options: dict[str, Any],
+    objective: Objective,
     problems: Problems | None = None,
+    **limits: Any,
 ) -> Ordinary:
     """The γ₀ whose models have the least mean loss on rows that they have not seen.
 
-    Parameters
-    ----------
-    rows : Rows
-        The rows.
-    splits : sequence of (part, part)
-        What to fit and what to judge on in each fold.
-    gammas : sequence of float or None
-        What to try; of a single one nothing needs to be known. None tries GAMMAS, and takes what
-        is `least_between` them.
-    options : dict
-        Options of `solve`, without gamma.
-    problems : Problems or None
-        Where the problems of the folds are made.
-
-    Returns
-    -------
-    Ordinary
+    Of a single γ nothing needs to be known. None tries GAMMAS, and takes what is `least_between`
+    them. Of the objective only the norm counts; limits are tol and max_iter.
     """
     path = sorted(GAMMAS if gammas is None else gammas, reverse=True)
     if len(path) == 1:
@@ -125,7 +111,7 @@ def choose_ordinary(
     total, folds = np.zeros(len(path)), list[list[Waypoint]]()
     for part, held_out in splits:
         start = folds[0][0] if folds else None  # of other rows of the same table
-        folds.append(rough_ordinary(make(1 + len(folds), part), path, options, start))
+        folds.append(rough_ordinary(make(1 + len(folds), part), path, objective, start, **limits))
         total += _pooled_losses(rows, [s.w for s in folds[-1]], held_out)
     best = int(np.argmin(total))
     gamma = path[best] if gammas is not None else least_between(path, total)
@@ -134,7 +120,7 @@ def choose_ordinary(
     return Ordinary(
         gamma,
         [
-            rough_ordinary(make(number, part), [gamma], options, fold[best])[0]
+            rough_ordinary(make(number, part), [gamma], objective, fold[best], **limits)[0]
             for number, ((part, _), fold) in enumerate(zip(splits, folds, strict=True), start=1)
         ],
     )
@@ -182,125 +168,56 @@ def _pooled_losses(rows: Rows, models: Sequence[Array], part: Part) -> Array:
     return np.asarray(rows.row_losses(models, part) @ (average.T @ sizes))
 
 
+def ordinary_objective(objective: Objective, gamma: float) -> Objective:
+    """Σ_k m̄_k L_k(w) + γ R(w), with R as in another objective."""
+    return Objective("data", gamma, norm=objective.norm)
+
+
 def rough_ordinary(
     problem: Oracle,
     gammas: Sequence[float],
-    options: dict[str, Any],
+    objective: Objective,
     start: Waypoint | None = None,
+    **limits: Any,
 ) -> list[Waypoint]:
-    """min_w Σ_k m̄_k L_k(w) + γ R(w) for γ falling, each from the one before; without proofs.
-
-    Parameters
-    ----------
-    problem : Oracle
-        The rows.
-    gammas : sequence of float
-        The values of γ.
-    options : dict
-        Options of `Path`.
-    start : Waypoint or None
-        Where to begin.
-
-    Returns
-    -------
-    list of Waypoint
-    """
-    path, target = Path(problem, **options), data_mixture(problem.sizes)
-    found: list[Waypoint] = []
+    """The ordinary models for γ falling, each from the one before; without proofs."""
+    path, found = Path(problem, **limits), list[Waypoint]()
     for gamma in gammas:
-        found.append(path.model(target, gamma, start=found[-1] if found else start))
+        at_gamma = ordinary_objective(objective, gamma)
+        found.append(path.model(at_gamma, start=found[-1] if found else start))
     return found
-
-
-def fit_ordinary(
-    problem: LinearDomains, gamma: float, options: dict[str, Any], start: Waypoint | None = None
-) -> Solution:
-    """min_w Σ_k m̄_k L_k(w) + γ R(w).
-
-    Parameters
-    ----------
-    problem : LinearDomains
-        The rows.
-    gamma : float
-        γ.
-    options : dict
-        Options of `solve`, without gamma.
-    start : Waypoint or None
-        Where to begin.
-
-    Returns
-    -------
-    Solution
-    """
-    return solve(problem, data_mixture(problem.sizes), gamma=gamma, start=start, **options)
 
 
 def ordinary_model(
     rows: Rows,
-    part: Part = ALL,
+    objective: Objective,
     gammas: Sequence[float] | None = None,
     folds: int = 5,
-    **options: Any,
+    **limits: Any,
 ) -> tuple[float, Solution]:
-    """γ₀ by cross-validation in a part of the rows, and the ordinary model of that part.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows.
-    part : slice or ndarray
-        Which of them to learn from.
-    gammas : sequence of float or None
-        Values of γ₀ to try; None tries GAMMAS and takes the best between them.
-    folds : int
-        The number of folds.
-    **options
-        Options of `solve`: norm, tol, max_iter.
-
-    Returns
-    -------
-    gamma : float
-        γ₀.
-    solution : Solution
-        The model.
+    """γ₀ by cross-validation, as `choose_ordinary` finds it, and the ordinary model.
 
     Examples
     --------
     >>> from anymix.problem.losses import SquaredError
     >>> x = np.linspace(-1, 1, 40)
     >>> rows = Rows.read(x[:, None], 2 * x, np.arange(40) % 2, SquaredError())
-    >>> gamma, solution = ordinary_model(rows)
+    >>> gamma, solution = ordinary_model(rows, Objective())
     >>> gamma, solution.w.round(2)
     (1e-05, array([2., 0.]))
     """
-    rough = {**options, "tol": max(ROUGH, options.get("tol", 0.0))}
-    splits = list(deal(sorted_rows(rows, part=part), folds))
-    best = choose_ordinary(rows, splits, gammas, rough)
-    problem = rows.to_fit(part).merged()
+    rough = {**limits, "tol": max(ROUGH, limits.get("tol", 0.0))}
+    splits = list(deal(sorted_rows(rows), folds))
+    best = choose_ordinary(rows, splits, gammas, objective, **rough)
     start = best.solutions[-1] if best.solutions else None
-    return best.gamma, fit_ordinary(problem, best.gamma, options, start)
+    made = ordinary_objective(objective, best.gamma)
+    return best.gamma, solve(rows.to_fit().merged(), made, start=start, **limits)
 
 
-def anchor_of(rows: Rows, part: Part, anchor: Anchor, **options: Any) -> Array | None:
-    """a as a flat vector w: the ordinary model of a part of the rows, one given, or None for 0.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows.
-    part : slice or ndarray
-        Those to learn from.
-    anchor : "ordinary", array-like or None
-        As `given_anchor` takes it, or the word.
-    **options
-        Options of `solve`: norm, tol, max_iter.
-
-    Returns
-    -------
-    ndarray of shape (D,) or None
-    """
+def anchor_of(rows: Rows, anchor: Anchor, objective: Objective, **limits: Any) -> Array | None:
+    """a as a flat vector w: the ordinary model, one given, or None for 0."""
     if isinstance(anchor, str) and anchor == "ordinary":
-        return ordinary_model(rows, part, **options)[1].w
+        return ordinary_model(rows, objective, **limits)[1].w
     return given_anchor(rows, anchor)
 
 

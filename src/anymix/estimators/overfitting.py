@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anymix.objective import Objective
 from anymix.solvers.exact import Solution
 
 Array = NDArray[np.float64]
@@ -33,7 +34,7 @@ class OverfitWarning(UserWarning):
     """
 
 
-def overfit_message(problem: Any, solution: Solution, gamma: float, norm: str) -> str | None:
+def overfit_message(problem: Any, solution: Solution, objective: Objective) -> str | None:
     """What to warn of, if λ puts much weight on a domain of few rows for the size of the model.
 
     With w fitted to Σ_k λ_k L_k, L_k on new rows exceeds L_k on those fitted by about
@@ -44,29 +45,13 @@ def overfit_message(problem: Any, solution: Solution, gamma: float, norm: str) -
     parameters = Σ_j H_jj/(H_jj + γ), those that γ leaves free, H the curvature of Σ_k λ_k L_k at w:
     at least the usual tr H(H + γI)⁻¹, for by Schur and Horn a concave function's sum over the
     diagonal is at least that over the eigenvalues.
-
-    Parameters
-    ----------
-    problem : LinearDomains or Streamed
-        The rows, merged or one by one, here or far away.
-    solution : Solution
-        What was fitted to them.
-    gamma : float
-        The weight of R(w).
-    norm : str
-        "squared" or "plain", which R it is.
-
-    Returns
-    -------
-    str or None
-        None if all is well.
     """
     shares, pooled = (problem.row_shares(lam) for lam in (solution.mixture, problem.reference))
     k = int(np.argmax(shares))
     rows = float(1 / shares[k])
     if rows >= ROWS_PER_PARAMETER * problem.n_parameters or shares[k] < 1.5 * pooled.max():
         return None
-    parameters = _free_parameters(problem, solution, gamma, norm)
+    parameters = _free_parameters(problem, solution, objective)
     if rows >= ROWS_PER_PARAMETER * parameters:
         return None
     name, size = problem.domain_names.tolist()[k], problem.sizes[k]
@@ -77,12 +62,12 @@ def overfit_message(problem: Any, solution: Solution, gamma: float, norm: str) -
     )
 
 
-def _free_parameters(problem: Any, solution: Solution, gamma: float, norm: str) -> float:
+def _free_parameters(problem: Any, solution: Solution, objective: Objective) -> float:
     """Σ_j H_jj/(H_jj + γ_j); the K blocks of K ≥ 3 classes have one block's freedom too many."""
     w, seen = solution.w, problem.penalized
     h = problem.at(w).hessian_diagonal(solution.mixture)
-    length = float(np.linalg.norm(w[seen])) if norm == "plain" else 1.0
-    ridge = np.where(seen, gamma / max(length, 1e-300), 0.0)
+    length = float(np.linalg.norm(w[seen])) if objective.norm == "plain" else 1.0
+    ridge = np.where(seen, objective.gamma / max(length, 1e-300), 0.0)
     free = float(np.sum(h[h > 0] / (h + ridge)[h > 0]))
     K = problem.n_scores
     return free if K == 1 else min(free, problem.n_parameters * (K - 1) / K)

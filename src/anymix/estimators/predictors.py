@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from anymix.estimators.domain_features import Deviations
 from anymix.estimators.keywords import NoDomainsWarning
 from anymix.estimators.model import LinearModel
+from anymix.problem.losses import Loss
 
 Array = NDArray[np.float64]
 SHARED = (
@@ -66,25 +67,28 @@ class LinearClassifier(ClassifierMixin):
 
 
 class LinearRegressor(RegressorMixin):
-    """Predictions from `coef_` (d,) and `intercept_`."""
+    """Predictions from `coef_` (d,) and `intercept_`: means, as the loss makes them of scores."""
 
     coef_: Array
     intercept_: Any
     deviations_: Deviations
 
     def predict(self, X: Any, domains: Any = None) -> Array:
-        """⟨w, (x, 1)⟩ of every row, (n,)."""
+        """⟨w, (x, 1)⟩ of every row, or the mean that it stands for, (n,)."""
         check_is_fitted(self)
         deviations = getattr(self, "deviations_", None)
         intercept = np.array([self.intercept_])
         model = LinearModel(self.coef_[None, :], intercept, None, deviations)
-        return model.scores(_checked(self, X, domains), domains)
+        return self._loss().mean(model.scores(_checked(self, X, domains), domains))
 
     def score(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, domains: Any = None
     ) -> float:
-        """The share R² of the variance that is explained."""
-        return float(r2_score(y, self.predict(X, domains), sample_weight=sample_weight))
+        """The share of the variance that is explained, R², or of the deviance, D²."""
+        return self._loss().score(y, self.predict(X, domains), sample_weight)
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
 
 
 def _checked(estimator: Any, X: Any, domains: Any) -> Any:

@@ -5,22 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
+from sklearn.utils import check_array
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from anymix.errors import InputError
 from anymix.problem.entries import encode
-from anymix.problem.losses import CrossEntropy, Huber, Loss, SquaredError
-from anymix.problem.rows import Rows
+from anymix.problem.losses import CrossEntropy, Loss, SquaredError
+from anymix.problem.rows import Rows, weighted_domains
 
 __all__ = [
     "class_weights",
     "read_classes",
     "read_numbers",
     "refuse_class_weight",
-    "regression_loss",
+    "rows_without_features",
+    "targets_of",
 ]
 
 
@@ -32,27 +35,7 @@ def read_classes(
     sample_weight: ArrayLike | None = None,
     intercept: bool = True,
 ) -> Rows:
-    """Checked input of a classifier.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose `n_features_in_` and `feature_names_in_` are set.
-    X : array-like of shape (n, d)
-        The features.
-    y : array-like of shape (n,)
-        The labels.
-    domains : array-like of shape (n,) or (n, p), or None
-        Labels or memberships; None is one domain.
-    sample_weight : array-like of shape (n,) or None
-        Weights of the rows.
-    intercept : bool
-        Whether the model has an intercept.
-
-    Returns
-    -------
-    Rows
-    """
+    """Checked input of a classifier."""
     X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64)
     check_classification_targets(y)
     classes, codes = encode("y", y, len(y))
@@ -65,19 +48,6 @@ def read_classes(
 
 def class_weights(y: Any, class_weight: Any, sample_weight: Any) -> Any:
     """The weights of the rows times those of their classes.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        The classes of the rows.
-    class_weight : dict, "balanced" or None
-        Weights of the classes.
-    sample_weight : array-like of shape (n,) or None
-        Weights of the rows.
-
-    Returns
-    -------
-    array-like of shape (n,) or None
 
     Examples
     --------
@@ -115,8 +85,34 @@ def read_numbers(
     return Rows.read(X, y, domains, loss, sample_weight=sample_weight, intercept=intercept)
 
 
-def regression_loss(loss: str, delta: float) -> Loss:
-    """The loss of that name: "squared", or "huber" with its delta."""
-    if loss not in ("squared", "huber"):
-        raise InputError("loss", f"is {loss!r}", "give 'squared' or 'huber'")
-    return SquaredError() if loss == "squared" else Huber(delta)
+def targets_of(estimator: Any, y: Any, n: int) -> NDArray[Any]:
+    """y as a column of n labels or numbers, by scikit-learn's rules."""
+    if y is None:
+        found = "requires y to be passed, but the target y is None"  # scikit-learn's own words
+        raise InputError(type(estimator).__name__, found, "give the targets")
+    column: NDArray[Any] = column_or_1d(y, warn=True)
+    if len(column) != n:
+        found = f"has {len(column)} entries, and X {n} rows"
+        raise InputError("y", found, "give one for every row")
+    kind = None if is_classifier(estimator) else "numeric"
+    options: dict[str, Any] = {"ensure_2d": False, "input_name": "y", "dtype": kind}
+    column = check_array(column, estimator=estimator, **options)
+    if is_classifier(estimator):
+        check_classification_targets(column)
+    return column
+
+
+def rows_without_features(
+    y: NDArray[Any], classify: bool, domains: Any, sample_weight: ArrayLike | None
+) -> Rows:
+    """Codes or numbers, domains and weights as `Rows` that have no X."""
+    n = len(y)
+    names, members, weight = weighted_domains(domains, sample_weight, n)
+    if not classify:
+        numbers = np.asarray(y, dtype=np.float64)
+        return Rows(None, numbers, None, members, names, weight, SquaredError())
+    classes, codes = encode("y", y, n)
+    if len(classes) < 2:
+        found = f"has only one class, {classes.tolist()[0]!r}"
+        raise InputError("y", found, "give two or more")
+    return Rows(None, codes, classes, members, names, weight, CrossEntropy())

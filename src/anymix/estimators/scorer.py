@@ -11,7 +11,7 @@ from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from anymix.errors import InputError
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.problem.arrays import rows_of_domains
 
 __all__ = ["AgnosticScorer", "agnostic_scorer"]

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from anymix.estimators.baselines import Baseline, alone_solutions, baseline_losses, is_regret
-from anymix.estimators.fitting import between
 from anymix.estimators.ordinary import (
     ROUGH,
     Anchor,
@@ -30,11 +29,11 @@ from anymix.estimators.ordinary import (
     given_anchor,
     rough_ordinary,
 )
-from anymix.mixtures import MixtureSet, Penalty
-from anymix.mixtures.choosing import Mixtures, is_mixture_of, target_mixtures
+from anymix.mixtures.parsing import is_mixture_of, target_mixtures
+from anymix.objective import Objective
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import Loss, SquaredError
+from anymix.problem.losses import Loss
 from anymix.problem.rows import Part, Rows, constant_losses
 from anymix.selection.held_out import HeldOut
 from anymix.solvers.exact import Solution
@@ -71,6 +70,17 @@ class Candidate(NamedTuple):
     max_skewness: float | None = None
     to_zero: bool = False
 
+    def objective(self, of_all: Objective, sizes: Array, names: NDArray[Any]) -> Objective:
+        """Φ of this candidate, of what all of them share and over domains of these sizes."""
+        return replace(
+            of_all,
+            mixtures=target_mixtures(of_all.mixtures, self.max_skewness, sizes, names),
+            gamma=self.gamma,
+            mu=self.mu,
+            robustness=self.robustness,
+            anchor=None if self.to_zero else of_all.anchor,
+        )
+
 
 def candidates_of(
     robustness: Sequence[float],
@@ -106,38 +116,33 @@ class Plan:
     ----------
     candidates : sequence of Candidate
         The robust models, the tamest first.
-    mixtures : MixtureSet, function, str or None
-        Λ, the mixtures to guard against.
+    objective : Objective
+        What all of them share: Λ, the norm, a prior.
     baseline : "regret", array-like of shape (p,) or None
         b, what losses are compared with: 0, the best models for one domain, or numbers.
     anchor : "ordinary", array-like of shape (D,) or None
         a, the model that R pulls to: the ordinary one, one given, or 0.
     ordinary_gammas : sequence of float or None
         Values of γ₀ to try for the ordinary model; None tries many, and the best between them.
-    norm : str
-        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
-    max_iter : int
-        Iterations of a fit at most.
-    prior : Penalty or None
-        A prior on λ, for fits and for judging them.
+    tol, max_iter : float and int
+        The gap of the last fits, to all rows; iterations of any fit at most.
     n_jobs : int or None
         How many processes share the folds, as joblib counts them.
     """
 
     candidates: Sequence[Candidate]
-    mixtures: Mixtures = None
+    objective: Objective = field(default_factory=Objective)
     baseline: Baseline = None
     anchor: Anchor = "ordinary"
     ordinary_gammas: Sequence[float] | None = None
-    norm: str = "squared"
+    tol: float = 1e-6
     max_iter: int = 1000
-    prior: Penalty | None = None
     n_jobs: int | None = 1
 
     @property
-    def options(self) -> dict[str, Any]:
-        """The options of `solve` that are the same for all fits of the search."""
-        return {"norm": self.norm, "tol": ROUGH, "max_iter": self.max_iter}
+    def rough(self) -> dict[str, Any]:
+        """The limits of all fits of the search."""
+        return {"tol": ROUGH, "max_iter": self.max_iter}
 
     def anchored(self, rows: Rows, ordinary: Solution | Waypoint) -> Array | None:
         """The anchor, given the ordinary model of the rows that are fitted."""
@@ -218,7 +223,9 @@ def search(rows: Rows, splits: Iterable[Split], plan: Plan) -> Found:
 
 def _search(rows: Rows, folds: Sequence[Split], plan: Plan) -> Found:
     problems = Problems(rows)
-    ordinary = choose_ordinary(rows, folds, plan.ordinary_gammas, plan.options, problems)
+    ordinary = choose_ordinary(
+        rows, folds, plan.ordinary_gammas, plan.objective, problems, **plan.rough
+    )
     plan = _without_copies(plan, rows)
     judge = partial(_fold, rows, plan, ordinary.gamma)
     known: Sequence[Waypoint | None] = ordinary.solutions or [None] * len(folds)
@@ -258,12 +265,12 @@ def _fold(
 ) -> _Fold:
     """Fit the candidates to one fold's rows, and judge them on the others."""
     with threadpool_limits(1, "blas"):  # in every process
-        w0 = rough_ordinary(train, [gamma], plan.options)[0] if ordinary is None else ordinary
+        w0 = ordinary or rough_ordinary(train, [gamma], plan.objective, **plan.rough)[0]
         test = rows.to_judge(held_out) if is_regret(plan.baseline) else None
         alone = _Alone()
         solutions = [w0, *_walk(train, test, plan, w0, plan.anchored(rows, w0), alone)]
         if not plan.candidates:  # the ordinary model is compared with something too
-            _offsets(train, test, plan, {**plan.options, "gamma": gamma}, alone)
+            _offsets(train, test, plan, gamma, alone)
         losses = rows.row_losses([s.w for s in solutions], held_out)
     return _Fold(solutions, losses, alone)
 
@@ -282,7 +289,7 @@ def _shared(
 
 def _without_copies(plan: Plan, rows: Rows) -> Plan:
     """No robust candidates where Λ is but the mixture of the data: they are the ordinary model."""
-    target = target_mixtures(plan.mixtures, None, rows.sizes(), rows.names)
+    target = plan.objective.target(rows.sizes(), rows.names)
     same = is_mixture_of(target, rows.sizes(), len(rows))
     return replace(plan, candidates=[]) if same else plan
 
@@ -296,46 +303,29 @@ def _walk(
     alone: _Alone,
 ) -> list[Waypoint]:
     """The candidates of one fold, each from the one before it, or from the ordinary model."""
-    path, offsets = Path(train, **plan.options), dict[float, Array]()
-    asked = {(c.robustness, c.max_skewness) for c in plan.candidates}
-    targets = {(t, r): _target(train, plan, t, r) for t, r in asked}
-    found: list[Waypoint] = []
-    for i, (t, gamma, mu, r, to_zero) in enumerate(plan.candidates):
+    path, offsets = Path(train, **plan.rough), dict[float, Array | None]()
+    shared, found = replace(plan.objective, anchor=anchor), list[Waypoint]()
+    for i, candidate in enumerate(plan.candidates):
+        gamma = candidate.gamma
         if gamma not in offsets:
-            offsets[gamma] = _offsets(train, test, plan, {**plan.options, "gamma": gamma}, alone)
+            offsets[gamma] = _offsets(train, test, plan, gamma, alone)
         follows = i > 0 and plan.candidates[i - 1].gamma > gamma
-        found.append(
-            path.model(
-                targets[t, r],
-                gamma,
-                mu,
-                offsets=offsets[gamma],
-                anchor=None if to_zero else anchor,
-                start=found[-1] if follows else ordinary,
-                prior=plan.prior,
-            )
-        )
+        objective = candidate.objective(shared, train.sizes, train.domain_names)
+        start = found[-1] if follows else ordinary
+        found.append(path.model(replace(objective, offsets=offsets[gamma]), start))
     return found
 
 
-def _target(train: LinearDomains, plan: Plan, t: float, r: float | None) -> MixtureSet:
-    """Λ_t, with skewness at most r."""
-    target = target_mixtures(plan.mixtures, r, train.sizes, train.domain_names)
-    return between(target, t, train.sizes)
-
-
 def _offsets(
-    train: LinearDomains,
-    test: LinearDomains | None,
-    plan: Plan,
-    options: dict[str, Any],
-    alone: _Alone,
-) -> Array:
+    train: LinearDomains, test: LinearDomains | None, plan: Plan, gamma: float, alone: _Alone
+) -> Array | None:
     """b as the training sees it; for "regret" the rows held out are judged too."""
+    objective = replace(plan.objective, gamma=gamma)
     if test is None:
-        return baseline_losses(train, plan.baseline, {})
-    models = alone_solutions(train, options)
-    alone.add(options["gamma"], models, test)
+        b = baseline_losses(train, plan.baseline, objective)
+        return None if plan.baseline is None else b
+    models = alone_solutions(train, objective, **plan.rough)
+    alone.add(gamma, models, test)
     return np.array([s.domain_losses[k] for k, s in enumerate(models)])
 
 
@@ -345,7 +335,7 @@ def _held_out(rows: Rows, losses: Array, times: Array, plan: Plan, alone: _Alone
     weight = None if rows.weight is None else rows.weight[judged]
     p, m = len(rows.names), rows.sizes()
     _, average = rows.domains.take(judged).shares(p, weight)
-    target = target_mixtures(plan.mixtures, None, m, rows.names)
+    target = plan.objective.target(m, rows.names)
     b = np.zeros(p)
     if alone.sums:
         b = alone.best()
@@ -360,7 +350,7 @@ def _held_out(rows: Rows, losses: Array, times: Array, plan: Plan, alone: _Alone
         b,
         m / m.sum(),
         constant=np.asarray(average @ guess),
-        prior=plan.prior,
-        squared=isinstance(rows.loss, SquaredError),
+        prior=plan.objective.prior,
+        squared=rows.loss.is_quadratic,
         constant_rows=guess,
     )

@@ -213,7 +213,8 @@ class ClientLimits:
         the model has parameters.
     norm : float
         The longest w, in spreads of this client's columns (and of its targets, if they are
-        numbers). The intercept, at the mean of the columns, may be three times as long.
+        numbers; of a `Poisson` loss, whose means are exponential, a tenth). The intercept, at the
+        mean of the columns, may be three times as long.
     kinds : sequence of str
         What may be asked: "solve", "train"; and if named "parts" (sums over some of the rows:
         folds, batches, rows held out), "local" (steps of the client's own), "modules" (of PyTorch,

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from anymix.errors import InputError
 from anymix.estimators.choices import front_places, frontier_of
-from anymix.estimators.fitting import between
 from anymix.estimators.ordinary import GAMMAS, ROUGH, least_between, rough_ordinary
 from anymix.estimators.searching import (
     ROBUST_GAMMAS,
@@ -38,7 +37,8 @@ from anymix.flower.folded_clients import Ask, ClientsHeldOut, FoldedClients, sid
 from anymix.flower.results import Record
 from anymix.flower.solve import FederatedSolution
 from anymix.mixtures import MixtureSet
-from anymix.mixtures.choosing import is_mixture_of
+from anymix.mixtures.parsing import is_mixture_of
+from anymix.objective import Objective
 from anymix.selection.held_out import HeldOut
 from anymix.selection.rule import KEPT, NothingGained, check_price, choose
 from anymix.solvers.exact import Solution, solve
@@ -238,7 +238,7 @@ class _Search:
 
         def work(ask: Ask) -> list[Waypoint]:
             problem = self.folded.problem(number, ask)
-            return rough_ordinary(problem, gammas, {"tol": ROUGH, "max_iter": MOST}, start)
+            return rough_ordinary(problem, gammas, Objective(), start, tol=ROUGH, max_iter=MOST)
 
         return work
 
@@ -255,20 +255,21 @@ class _Search:
 
         def work(ask: Ask) -> list[Waypoint]:
             sizes = self.folded.sizes[number]
-            target = self._set(chain[0].robustness, sizes)
-            problem = self.folded.problem(number, ask, target.project(ordinary.mixture))
-            path, found = Path(problem, tol=ROUGH, max_iter=MOST), list[Waypoint]()
-            for c in chain:
-                anchor, start = None if c.to_zero else ordinary.w, found[-1] if found else ordinary
-                found.append(path.model(target, c.gamma, anchor=anchor, start=start))
+            made = [self._objective(c, sizes, ordinary.w) for c in chain]
+            near = made[0].shrunk(sizes).project(ordinary.mixture)
+            path = Path(self.folded.problem(number, ask, near), ROUGH, MOST)
+            found = list[Waypoint]()
+            for objective in made:
+                found.append(path.model(objective, found[-1] if found else ordinary))
             return found
 
         return work
 
-    def _set(self, t: float, sizes: Array) -> MixtureSet:
-        """Λ_t for domains of these sizes."""
+    def _objective(self, candidate: Candidate, sizes: Array, anchor: Array | None) -> Objective:
+        """Φ of a candidate for domains of these sizes."""
         made: Any = self._mixtures(sizes) if callable(self._mixtures) else self.target
-        return between(made, t, sizes)
+        names = np.array(self.folded.roster.domains)
+        return candidate.objective(Objective(made, anchor=anchor), sizes, names)
 
     def _judged(self, candidates: list[Candidate], models: Sequence[Sequence[Waypoint]]) -> Found:
         """The candidates with their losses on the rows that they have not seen."""
@@ -298,13 +299,13 @@ class _Search:
     def _last_fit(
         self, found: Found, place: int, tol: float, anchor: Array | None
     ) -> Callable[[Ask], Solution]:
-        c, start = found.candidates[place], found.solutions[place]
-        target = self._set(c.robustness, self.folded.roster.sizes)
+        start, sizes = found.solutions[place], self.folded.roster.sizes
+        objective = self._objective(found.candidates[place], sizes, anchor)
 
         def work(ask: Ask) -> Solution:
-            problem = self.folded.problem(WHOLE, ask, target.project(start.mixture))
-            a = None if c.to_zero else anchor
-            return solve(problem, target, c.gamma, tol=tol, anchor=a, start=start, max_iter=MOST)
+            near = objective.shrunk(sizes).project(start.mixture)
+            problem = self.folded.problem(WHOLE, ask, near)
+            return solve(problem, objective, tol=tol, start=start, max_iter=MOST)
 
         return work
 

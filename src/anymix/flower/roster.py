@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from anymix.errors import InputError
 from anymix.flower.client_errors import why
 from anymix.flower.wire import MessageError, unpack
-from anymix.mixtures import MixtureSet, Simplex
+from anymix.mixtures import MixtureSet
+from anymix.mixtures.parsing import Mixtures, target_mixtures
+from anymix.objective import Objective
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -149,23 +151,22 @@ class Roster:
         """m_k, the rows of every domain over all members, (p,)."""
         return self.holdings.sizes
 
-    def mixture_set(
-        self, mixtures: MixtureSet | Callable[[Array], MixtureSet] | None
-    ) -> MixtureSet:
-        """Λ over these domains: as given, or made from the sizes, or the simplex."""
-        p = len(self.domains)
-        chosen: object = mixtures(self.sizes) if callable(mixtures) else mixtures
-        if chosen is None:
-            return Simplex(p)
-        if not isinstance(chosen, MixtureSet) or chosen.n_domains != p:
-            n = getattr(chosen, "n_domains", "no")
-            raise InputError(
-                "mixtures",
-                f"is {chosen!r}, over {n} domains, but the clients hold {p}",
-                f"give a set over the clients' {p} domains {list(self.domains)}, in this order, or "
-                "name those you want with domains=",
+    def mixture_set(self, mixtures: Mixtures) -> MixtureSet:
+        """Λ over these domains."""
+        try:
+            return target_mixtures(mixtures, None, self.sizes, self.domains)
+        except InputError as error:
+            if error.argument != "mixtures":
+                raise
+            fix = (
+                f"give a set over the clients' {len(self.domains)} domains {list(self.domains)}, "
+                "in this order, or name those you want with domains="
             )
-        return chosen
+            raise InputError("mixtures", error.found, fix) from None
+
+    def settled(self, objective: Objective) -> Objective:
+        """The same with its Λ over these domains."""
+        return replace(objective, mixtures=self.mixture_set(objective.mixtures))
 
     @cached_property
     def keys(self) -> list[str]:

@@ -10,9 +10,9 @@ pD + D(D+1)/2 numbers, D = len(w).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 from flwr.serverapp import Grid
@@ -22,11 +22,11 @@ from anymix.flower.aggregation import Limits
 from anymix.flower.client_errors import Reason, RefusedError
 from anymix.flower.client_parts import Clients
 from anymix.flower.results import Record
-from anymix.mixtures import DirichletPrior, MixtureSet
-from anymix.problem.objective import Objective
-from anymix.problem.parts import Parts
+from anymix.mixtures.parsing import Mixtures
+from anymix.objective import Objective, Parts, objective_of
+from anymix.problem import parts as problem_parts
 from anymix.solvers.certificates import Certificate, certify
-from anymix.solvers.exact import Solution, solve, solve_objective
+from anymix.solvers.exact import Solution, solve
 
 log = logging.getLogger("anymix.flower")
 Array = NDArray[np.float64]
@@ -75,14 +75,9 @@ class FederatedSolution(Solution):
 
 def federated_solve(
     grid: Grid,
-    mixtures: MixtureSet | Callable[[Array], MixtureSet] | None = None,
-    gamma: float = 1e-3,
-    mu: float = 0.0,
-    norm: str = "squared",
-    offsets: ArrayLike | None = None,
-    tol: float = 1e-6,
+    mixtures: Objective | Mixtures = None,
     *,
-    prior: DirichletPrior | None = None,
+    tol: float = 1e-6,
     start: Solution | ArrayLike | None = None,
     max_iter: int = 100,
     n_clients: int | None = None,
@@ -91,6 +86,7 @@ def federated_solve(
     attempts: int = 3,
     limits: Limits | None = None,
     verbose: bool = False,
+    **parts: Unpack[Parts],
 ) -> FederatedSolution:
     """min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w) − μ χ²(λ‖m̄) over the rows of all clients.
 
@@ -100,21 +96,11 @@ def federated_solve(
     ----------
     grid : flwr.serverapp.Grid
         Flower's grid, or a LocalGrid, of clients made by `client_app` without a `model`.
-    mixtures : MixtureSet or function, optional
-        Λ over the domains, sorted by name; or a function that makes it from the sizes m_k, which
-        are learnt from the clients; None is the whole simplex.
-    gamma : float
-        γ ≥ 0, the weight of R(w); the intercept is free.
-    mu : float
-        μ ≥ 0, the weight of the χ² penalty that keeps λ near the mixture m̄ of all rows.
-    norm : str
-        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
-    offsets : array-like of shape (p,), optional
-        b, what the loss of each domain is compared with; None is 0.
+    mixtures : Objective, MixtureSet, function, str or None
+        What is to be minimised, over the domains sorted by name; or Λ alone, and the rest by name.
+        A function makes Λ from the sizes m_k, which are learnt from the clients.
     tol : float
         The gap of the certificate at which to stop.
-    prior : DirichletPrior, optional
-        A prior on λ, instead of mu.
     start : Solution or array-like, optional
         Where to begin: an earlier solution, or a vector w.
     max_iter : int
@@ -133,6 +119,8 @@ def federated_solve(
         What a client may claim of itself: rows, domains, clients_per_domain, authenticated.
     verbose : bool
         Show a progress line.
+    **parts : Any
+        Parts of an `Objective` by name: gamma (1e-3), mu, norm, prior, ...; not beside one.
 
     Returns
     -------
@@ -159,14 +147,14 @@ def federated_solve(
     >>> solution.domain_names, solution.mixture.tolist(), len(solution.rounds)
     (('east', 'west'), [0.0, 1.0], 2)
     """
+    objective = objective_of(mixtures, parts)
     clients = Clients(grid, n_clients, domains, timeout, attempts, limits)
-    chosen = clients.roster.mixture_set(mixtures)
-    objective = mu, norm, offsets
-    options: dict[str, Any] = {"max_iter": max_iter, "verbose": verbose}
-    problem: Parts | None = None
+    objective = clients.roster.settled(objective)
+    center = objective.shrunk(clients.roster.sizes).center
+    problem: problem_parts.Parts | None = None
     try:
-        problem = clients.problem(chosen.center)
-        found = solve(problem, chosen, gamma, *objective, tol, prior=prior, start=start, **options)
+        problem = clients.problem(center)
+        found = solve(problem, objective, tol=tol, start=start, max_iter=max_iter, verbose=verbose)
         return FederatedSolution.of(found, clients)
     except RefusedError as refused:
         if refused.reason not in (Reason.LIMIT_ROWS, Reason.LIMIT_CURVATURES):
@@ -174,29 +162,24 @@ def federated_solve(
         log.warning("%s: it goes on with gradients alone, which takes more rounds", refused)
     if problem is not None:
         start = problem.at_last.w
-    of_gradients = clients.problem_of_gradients(chosen.center)
-    whole = Objective.of(of_gradients, chosen, gamma, *objective, prior)
-    of_gradients.objective = whole
-    found = solve_objective(of_gradients, whole, tol, start, **options)
+    gradients = clients.problem_of_gradients(center)
+    gradients.shrinkage = objective.on(gradients).shrinkage
+    found = solve(gradients, objective, tol=tol, start=start, max_iter=max_iter, verbose=verbose)
     return FederatedSolution.of(found, clients, by_gradients=True)
 
 
 def federated_certify(
     grid: Grid,
-    mixtures: MixtureSet | Callable[[Array], MixtureSet] | None,
+    mixtures: Objective | Mixtures,
     w: ArrayLike,
     mixture: ArrayLike,
-    gamma: float = 1e-3,
-    mu: float = 0.0,
     *,
-    norm: str = "squared",
-    offsets: ArrayLike | None = None,
-    prior: DirichletPrior | None = None,
     n_clients: int | None = None,
     domains: Sequence[str] | None = None,
     timeout: float = 200.0,
     attempts: int = 3,
     limits: Limits | None = None,
+    **parts: Unpack[Parts],
 ) -> Certificate:
     """lower ≤ min_w max_{λ∈Λ} Φ(w, λ) ≤ upper over the rows of all clients, in four rounds.
 
@@ -207,23 +190,12 @@ def federated_certify(
     ----------
     grid : flwr.serverapp.Grid
         Flower's grid, or a LocalGrid, of clients made by `client_app` without a `model`.
-    mixtures : MixtureSet, function or None
-        Λ over the domains, sorted by name; or a function that makes it from the sizes m_k; None is
-        the whole simplex.
+    mixtures : Objective, MixtureSet, function, str or None
+        As in `federated_solve`.
     w : array-like of shape (D,)
         The model.
     mixture : array-like of shape (p,)
         A mixture in Λ, the nearer to the worst one the better the proof.
-    gamma : float
-        γ ≥ 0, the weight of R(w).
-    mu : float
-        μ ≥ 0, the weight of the χ² penalty on λ.
-    norm : str
-        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
-    offsets : array-like of shape (p,), optional
-        b, what the loss of each domain is compared with; None is 0.
-    prior : DirichletPrior, optional
-        A prior on λ, instead of mu.
     n_clients : int, optional
         Wait for so many clients; None takes the nodes that are there now.
     domains : sequence of str, optional
@@ -234,6 +206,8 @@ def federated_certify(
         How often a client is asked when it fails or does not answer in that time.
     limits : Limits, optional
         What a client may claim of itself: rows, domains, clients_per_domain, authenticated.
+    **parts : Any
+        Parts of an `Objective` by name, as in `federated_solve`.
 
     Returns
     -------
@@ -253,8 +227,9 @@ def federated_certify(
     >>> proof.gap < 1e-3
     True
     """
+    objective = objective_of(mixtures, parts)
     clients = Clients(grid, n_clients, domains, timeout, attempts, limits)
-    chosen, lam = clients.roster.mixture_set(mixtures), np.asarray(mixture, dtype=np.float64)
-    fits = lam.shape == (chosen.n_domains,)
-    problem = clients.problem(chosen.project(lam) if fits else chosen.center)
-    return certify(problem, chosen, w, lam, gamma, mu, norm=norm, offsets=offsets, prior=prior)
+    objective, lam = clients.roster.settled(objective), np.asarray(mixture, dtype=np.float64)
+    target = objective.shrunk(clients.roster.sizes)
+    near = target.project(lam) if lam.shape == (target.n_domains,) else target.center
+    return certify(clients.problem(near), objective, w, lam)

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -31,7 +32,8 @@ from anymix.flower.local_training import check_evaluate_config, own_settings
 from anymix.flower.members import MissingClientsError
 from anymix.flower.results import AgnosticResult, History, metrics
 from anymix.flower.training_run import TrainingRun
-from anymix.mixtures import MixtureSet, Penalty
+from anymix.mixtures.parsing import Mixtures
+from anymix.objective import Objective, Parts, objective_of, refuse_parts
 from anymix.solvers.optimizers import Optimizer
 from anymix.solvers.samplers import FullBatch, ModelSampler, PerDomain, Weighted
 from anymix.solvers.steps import Schedule, as_function
@@ -48,8 +50,9 @@ class AgnosticStrategy(Strategy):
 
     Parameters
     ----------
-    mixtures : MixtureSet or function, optional
-        Λ; a function makes it from the sizes m_k; None is the simplex.
+    mixtures : Objective, MixtureSet, function, str or None
+        What is to be minimised, with R = ½‖w‖²; or Λ alone (None is the simplex), and the rest by
+        name. A function makes Λ from the sizes m_k.
     step_w, step_mixture : float or function, optional
         γ_w and γ_λ, numbers or functions of the step t = 1, 2, … None needs none: see `Untuned`. A
         linear model is then trained in `Coordinates` of its columns, which up to 100 clients tell.
@@ -71,10 +74,6 @@ class AgnosticStrategy(Strategy):
         Optimistic Stochastic-AFL, whose last iterate converges.
     adversary : {"euclidean", "entropic"}
         How λ steps; "euclidean" is the paper's.
-    gamma, mu : float
-        γ and μ, the weights of ½‖w‖² and of the χ² penalty on λ.
-    w_radius : float, optional
-        W is the ball ‖w‖ ≤ w_radius, to which every step comes back; None is all vectors.
     aggregation : Sum, Privacy or Robust, optional
         How answers become one step: Sum() (default), Sum(min_share=0.9), Privacy(...), Robust(...).
     patience : Patience, optional
@@ -95,16 +94,17 @@ class AgnosticStrategy(Strategy):
         With hold_out, so many rounds lie between two models that are judged.
     stop_after : int, optional
         With hold_out, stop when so many models in a row were no better than the best; None goes on.
-    judged_by : MixtureSet or function, optional
-        The mixtures by whose worst one models are judged; None is `mixtures`.
+    judged_by : MixtureSet, function, str or None
+        The mixtures by whose worst one models are judged; None is those trained for.
     domains : sequence of str, optional
         The names, in the order of Λ; None takes those that the first clients have, sorted.
     checkpoint : path-like, optional
         A file; the run is saved there after every round and goes on from there.
     seed : int
         Same seed, same numbers, on every engine.
-    prior : Penalty, optional
-        A prior on λ instead of mu, such as a `DirichletPrior`.
+    **parts : Any
+        Parts of an `Objective` by name: gamma (0 here), mu, prior, robustness, and w_radius, the
+        ball to which every step comes back; not beside one.
 
     Examples
     --------
@@ -112,12 +112,12 @@ class AgnosticStrategy(Strategy):
     >>> from anymix.flower import AgnosticStrategy, Patience
     >>> skip = Patience(on_missing="skip")
     >>> AgnosticStrategy(ax.Simplex(3), step_w=0.1, step_mixture=0.01, patience=skip)
-    AgnosticStrategy(Simplex(n_domains=3), on_missing='skip', ...)
+    AgnosticStrategy(Objective(mixtures=Simplex(n_domains=3), gamma=0.0), on_missing='skip', ...)
     """
 
     def __init__(
         self,
-        mixtures: MixtureSet | Callable[[Array], MixtureSet] | None = None,
+        mixtures: Objective | Mixtures = None,
         *,
         step_w: Schedule | None = None,
         step_mixture: Schedule | None = None,
@@ -128,9 +128,6 @@ class AgnosticStrategy(Strategy):
         server_optimizer: Optimizer | None = None,
         optimistic: bool = False,
         adversary: Literal["euclidean", "entropic"] = "euclidean",
-        gamma: float = 0.0,
-        mu: float = 0.0,
-        w_radius: float | None = None,
         aggregation: Aggregation | None = None,
         patience: Patience | None = None,
         limits: Limits | None = None,
@@ -138,13 +135,13 @@ class AgnosticStrategy(Strategy):
         hold_out: float = 0.0,
         evaluate_every: int = 10,
         stop_after: int | None = None,
-        judged_by: MixtureSet | Callable[[Array], MixtureSet] | None = None,
+        judged_by: Mixtures = None,
         domains: Sequence[str] | None = None,
         checkpoint: str | Path | None = None,
         seed: int = 0,
-        prior: Penalty | None = None,
+        **parts: Unpack[Parts],
     ) -> None:
-        self.mixtures, self.domains = mixtures, domains
+        self.objective, self.domains = objective_of(mixtures, parts, gamma=0.0), domains
         self.step_w = None if step_w is None else as_function("step_w", step_w)
         self.step_mixture = (
             None if step_mixture is None else as_function("step_mixture", step_mixture)
@@ -154,7 +151,6 @@ class AgnosticStrategy(Strategy):
         self.local_epochs = local_epochs
         self.server_optimizer = server_optimizer
         self.optimistic, self.adversary = optimistic, adversary
-        self.gamma, self.mu, self.w_radius = gamma, mu, w_radius
         self.aggregation: Aggregation = Sum() if aggregation is None else aggregation
         self.patience = Patience() if patience is None else patience
         self.limits = Limits() if limits is None else limits
@@ -162,7 +158,7 @@ class AgnosticStrategy(Strategy):
         self.evaluate_every, self.stop_after = evaluate_every, stop_after
         self.judged_by = judged_by
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
-        self.seed, self.prior = seed, prior
+        self.seed = seed
         self._check()
 
     def _check(self) -> None:
@@ -188,11 +184,14 @@ class AgnosticStrategy(Strategy):
                 raise InputError("stop_after", f"is {self.stop_after}", fix)
         if self.clients_per_round is not None:
             count("clients_per_round", self.clients_per_round)
-        if self.w_radius is not None:
-            fix = "give a positive number, or None"
-            finite_number("w_radius", self.w_radius, fix, lambda r: r > 0)
-        for name in ("gamma", "mu"):
-            finite_number(name, getattr(self, name), "give a number ≥ 0", lambda x: x >= 0)
+        refuse_parts(
+            self.objective,
+            "leave it out: clients train with ½‖w‖² and report their losses as they are",
+            norm="squared",
+            multiplicative=False,
+            offsets=None,
+            anchor=None,
+        )
         if not isinstance(self.sampler, FullBatch | PerDomain | Weighted):
             raise InputError(
                 "sampler", f"is {self.sampler!r}", "give FullBatch, PerDomain or Weighted"
@@ -215,16 +214,20 @@ class AgnosticStrategy(Strategy):
             raise InputError(name, f"is {own}, without a step_w", fix)
 
     def __repr__(self) -> str:
-        return f"AgnosticStrategy({self.mixtures}, on_missing={self.patience.on_missing!r}, ...)"
+        return f"AgnosticStrategy({self.objective}, on_missing={self.patience.on_missing!r}, ...)"
 
     @property
     def settings(self) -> str:
         """What a resumed run must share with the run it continues."""
         names = (
             "sampler clients_per_round local_steps local_epochs server_optimizer optimistic "
-            "adversary gamma mu w_radius aggregation limits hold_out seed"
+            "adversary aggregation limits hold_out seed"
         )
-        return ", ".join(f"{name}={getattr(self, name)}" for name in names.split())
+        numbers = replace(
+            self.objective, mixtures=None, prior=None
+        )  # functions have no lasting name
+        own = ", ".join(f"{name}={getattr(self, name)}" for name in names.split())
+        return f"{numbers}, {own}"
 
     # -- the loop ------------------------------------------------------------------------------
 

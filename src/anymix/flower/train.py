@@ -10,8 +10,7 @@ trained again, for as many rounds, with all rows.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,8 @@ from anymix.flower.members import Members
 from anymix.flower.results import AgnosticResult
 from anymix.flower.roster import Roster
 from anymix.flower.strategy import AgnosticStrategy
-from anymix.mixtures import MixtureSet, Simplex
-from anymix.mixtures.choosing import data_mixture
+from anymix.mixtures.parsing import Mixtures
+from anymix.objective import Objective, objective_of, parts_in
 
 Array = NDArray[np.float64]
 
@@ -69,7 +68,7 @@ class FederatedTraining:
 
 def federated_train(
     grid: Grid,
-    mixtures: MixtureSet | Callable[[Array], MixtureSet] | None = None,
+    mixtures: Objective | Mixtures = None,
     *,
     num_rounds: int = 200,
     hold_out: float = 0.2,
@@ -89,8 +88,8 @@ def federated_train(
     ----------
     grid : flwr.serverapp.Grid
         Where the clients are.
-    mixtures : MixtureSet or function, optional
-        Λ; a function makes it from the sizes m_k; None is the simplex.
+    mixtures : Objective, MixtureSet, function, str or None
+        What the robust model minimises; or Λ alone, and the rest by name.
     num_rounds : int
         Rounds of each of the two trainings; the last training takes as many or fewer.
     hold_out : float
@@ -103,8 +102,8 @@ def federated_train(
         Seconds that a round waits for replies, each time it asks.
     start : dict, optional
         What else `AgnosticStrategy.start` is given: initial_arrays, train_config, evaluate_config.
-    **options : parameters
-        Of AgnosticStrategy.
+    **options : Any
+        Of AgnosticStrategy, and parts of an `Objective` by name.
 
     Returns
     -------
@@ -130,15 +129,18 @@ def federated_train(
     if not 0 < hold_out < 1:
         raise InputError("hold_out", f"is {hold_out}", "give a number in (0, 1), such as 0.2")
 
-    def train(name: str, chosen: Any, rounds: int, **more: Any) -> AgnosticResult:
+    robust_one = objective_of(mixtures, parts_in(options), gamma=0.0)
+    ordinary_one = replace(robust_one, mixtures="data")
+
+    def train(name: str, chosen: Objective, rounds: int, **more: Any) -> AgnosticResult:
         path = None if checkpoint is None else f"{checkpoint}.{name}"
         strategy = AgnosticStrategy(chosen, checkpoint=path, **options, **more)
         return strategy.start(grid, num_rounds=rounds, timeout=timeout, **(start or {}))
 
-    target = (lambda sizes: Simplex(len(sizes))) if mixtures is None else mixtures
+    target = "simplex" if robust_one.mixtures is None else robust_one.mixtures
     careful = {"hold_out": hold_out, "evaluate_every": evaluate_every, "judged_by": target}
-    ordinary = train("ordinary", data_mixture, num_rounds, **careful)
-    robust = train("robust", target, num_rounds, **careful)
+    ordinary = train("ordinary", ordinary_one, num_rounds, **careful)
+    robust = train("robust", robust_one, num_rounds, **careful)
     roster, found = _compare(grid, ordinary, robust, hold_out, timeout, options)
     judged_by = roster.mixture_set(target)
     gain, error = found.gain(judged_by)
@@ -147,7 +149,7 @@ def federated_train(
         raise InputError("the clients", "said nothing of the rows held out", fix)
     is_ordinary = gain <= max(error, WORTH * abs(worst_of(judged_by, found.losses)))
     log.info("gain %.3g, standard error %.3g: ordinary %s", gain, error, is_ordinary)
-    taken, chosen = (ordinary, data_mixture) if is_ordinary else (robust, target)
+    taken, chosen = (ordinary, ordinary_one) if is_ordinary else (robust, robust_one)
     output = "average" if taken.output == "average" else "last"
     last = train("last", chosen, taken.round, output=output)
     return FederatedTraining(last, ordinary, robust, is_ordinary, gain, error, taken.round)

@@ -28,7 +28,6 @@ from anymix.flower.roster import Roster
 from anymix.flower.training_round import TrainingRound, check_growth, row_weights, too_long_a_step
 from anymix.flower.wire import FIRST, Settings, pack, pack_record, record_of, unpack
 from anymix.mixtures import Adversary, MixtureSet, Penalty
-from anymix.mixtures.penalties import penalty_on_mixtures
 from anymix.solvers.optimizers import SGD
 from anymix.solvers.players import Players
 from anymix.solvers.samplers import FullBatch
@@ -148,7 +147,7 @@ class TrainingRun:
             self._rule if strategy.step_w is None else rule,
             strategy.step_w or Constant(1.0),
             strategy.step_mixture or Constant(0.0),
-            strategy.w_radius,
+            strategy.objective.w_radius,
             responds=strategy.step_mixture is None and self._is_penalised,
         )
         if saved is not None:
@@ -168,23 +167,23 @@ class TrainingRun:
             return Coordinates.load(saved.extra["coordinates"])
         if saved is None and (
             strategy.step_w is None
-            and strategy.w_radius is None
+            and strategy.objective.w_radius is None
             and self._exact
             and roster.members[0].linear
         ):
             timeout = strategy.patience.introduction
-            return look_at_columns(self.grid, roster, self.held, timeout, strategy.gamma)
+            return look_at_columns(self.grid, roster, self.held, timeout, strategy.objective.gamma)
         return None
 
     def _opponent(self, roster: Roster) -> Adversary:
         """λ, which moves only there."""
-        strategy = self.strategy
+        strategy, objective = self.strategy, roster.settled(self.strategy.objective)
         return Adversary(
-            roster.mixture_set(strategy.mixtures),
+            objective.shrunk(roster.sizes),
             step=1.0,
             kind=strategy.adversary,
             optimistic=strategy.optimistic,
-            penalty=penalty_on_mixtures(strategy.mu, roster.sizes, strategy.prior),
+            penalty=objective.penalty(roster.sizes),
         )
 
     @property
@@ -212,7 +211,7 @@ class TrainingRun:
             "batch_size": getattr(strategy.sampler, "batch_size", 0),
             "local_steps": strategy.local_steps,
             "step": self.players.step_w(self.players.t + 1),
-            "gamma": float(strategy.gamma),
+            "gamma": strategy.objective.gamma,
             "local_epochs": strategy.local_epochs or 0,
             "config": self.train_config,
             **own_settings(self.train_config),
@@ -313,13 +312,13 @@ class TrainingRun:
 
     @property
     def _is_penalised(self) -> bool:
-        return self.strategy.prior is not None or self.strategy.mu > 0
+        return self.strategy.objective.prior is not None or self.strategy.objective.mu > 0
 
     def _penalty(self, w: Array) -> float:
         """γ/2 ‖w‖², which is part of the aim on the rows trained with, and not on others."""
         if self.strategy.hold_out > 0:
             return 0.0
-        return self.strategy.gamma * self._member.half_square(w)
+        return self.strategy.objective.gamma * self._member.half_square(w)
 
     @property
     def _sees_all(self) -> bool:

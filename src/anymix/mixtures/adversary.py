@@ -25,9 +25,9 @@ class Adversary:
     entropic   λ_t = argmin_{λ ∈ Λ} KL(λ ‖ λ_{t−1} · e^{γ δ_t})               multiplicative weights
 
     A penalty is subtracted: δ_t − ∇penalty(λ_{t−1}) takes the place of δ_t. An optimistic
-    adversary steps along 2δ_t − δ_{t−1}, with δ_0 = δ_1. `entropic` is for Simplex, Vertices, Box,
-    TVBall and Point, whose KL projections are exact; it never leaves λ_k = 0, so the start must not
-    have a zero where Λ allows more.
+    adversary steps along 2δ_t − δ_{t−1}, with δ_0 = δ_1. `entropic` is for sets with
+    `has_kl_projection`, such as Simplex, Box and TVBall; it never leaves λ_k = 0, so the start must
+    not have a zero where Λ allows more.
 
     Parameters
     ----------

@@ -1,30 +1,46 @@
-"""Sets Λ of target mixtures: what each of them can do, and the line from one mixture to a set.
+"""Sets Λ of target mixtures: `maximize` and `project` are a set's own, all else follows from them.
 
 A mixture λ weighs p domains: λ ≥ 0, Σ λ = 1. The objective is linear in λ, so Λ may be replaced by
 its convex hull, and every method works on conv Λ; only covers count the members of Λ itself.
-`Point` and `Shrunk` are here, not in files of their own, because `MixtureSet.shrunk` makes them.
+`Point` and `Shrunk` are here because `MixtureSet.shrunk` makes them.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, final
+from functools import cached_property
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_number
-from anymix.mixtures.checks import matrix, one_mixture, positive, proportions, vector
-from anymix.mixtures.corners import ENUMERABLE, box_corners, largest_square
-from anymix.mixtures.kl_projections import kl_box
-from anymix.mixtures.scaling import modest_projection, scaled
+from anymix.mixtures.checks import count, matrix, one_mixture, positive, proportions, vector
+from anymix.mixtures.geometry import ENUMERABLE, box_corners, largest_square, log_grid
+from anymix.mixtures.projections import kl_box, modest_projection
+from anymix.mixtures.qp import minimize_by_members
+from anymix.mixtures.qp.quadratic import scaled
 
 Array = NDArray[np.float64]
+
+MANY = 1000  # domains: above, no box is found around a set of one's own
 
 
 class MixtureSet(ABC):
     """A set Λ of mixtures of p domains: an immutable value that can be compared and pickled.
+
+    A set of your own defines `maximize` and `project` and gives its arguments to this constructor:
+    they become attributes, and equality, hash, repr and pickle go by them. Everything else has a
+    default that calls these two; override what you know better. Both must be exact, since answers
+    are no more exact than they are, and must work on conv Λ.
+
+    Parameters
+    ----------
+    n_domains : int
+        p ≥ 1, the number of domains.
+    **arguments : object
+        The arguments of the subclass's own constructor, in its order; arrays become read-only.
 
     Attributes
     ----------
@@ -33,18 +49,56 @@ class MixtureSet(ABC):
 
     Examples
     --------
-    >>> from anymix.mixtures import Point, Simplex
-    >>> Simplex(2) == Simplex(2), Simplex(2) == Point([0.5, 0.5])
-    (True, False)
+    >>> class Either(MixtureSet):  # mixtures of the first and the last domain
+    ...     def __init__(self, n_domains):
+    ...         super().__init__(n_domains, n_domains=n_domains)
+    ...
+    ...     def maximize(self, losses):
+    ...         last = self.n_domains - 1
+    ...         return np.eye(self.n_domains)[0 if losses[0] >= losses[last] else last]
+    ...
+    ...     def project(self, v, weights=None):
+    ...         if weights is not None:
+    ...             return super().project(v, weights)  # by way of `maximize`
+    ...         share = np.clip((1 + v[0] - v[-1]) / 2, 0, 1)
+    ...         return share * self.maximize([1, 0, 0]) + (1 - share) * self.maximize([0, 0, 1])
+    >>> either = Either(3)
+    >>> either, either.contains([0.4, 0.2, 0.4]), either.project([0.5, 0.5, 0.0], [1, 1, 3])
+    (Either(n_domains=3), False, array([0.875, 0.   , 0.125]))
     """
 
     n_domains: int
-    _arguments: dict[str, Any]  # what the constructor was given, after checks
+    words: ClassVar[str | None] = None  # as "tv:0.2": its name on the command line and a number
+    _arguments: dict[str, Any]
+
+    def __init__(self, n_domains: int, /, **arguments: Any) -> None:
+        count("n_domains", n_domains)
+        for value in arguments.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+        self.__dict__.update(arguments, n_domains=n_domains, _arguments=arguments)
+
+    @classmethod
+    def around(cls, sizes: ArrayLike, number: float) -> MixtureSet:
+        """The set that its `words` mean: of this size around the mixture of the data.
+
+        Parameters
+        ----------
+        sizes : array-like of shape (p,)
+            Rows of each domain.
+        number : float
+            The number after the colon.
+
+        Returns
+        -------
+        MixtureSet
+        """
+        raise NotImplementedError(f"{cls.__name__} has no words")
 
     @property
-    @abstractmethod
     def center(self) -> Array:
-        """A member to start from, (p,)."""
+        """A member to start from, (p,): by default the projection of the uniform mixture."""
+        return self._project(np.full(self.n_domains, 1 / self.n_domains), None)
 
     @property
     def radius(self) -> float:
@@ -70,8 +124,8 @@ class MixtureSet(ABC):
         p, bounds = self.n_domains, self.box_bounds
         if self.is_simplex:
             return np.eye(p)
-        if p == 2:
-            return np.array([self.maximize(e) for e in np.eye(2)])
+        if p <= 2:
+            return np.array([self._maximize(e) for e in np.eye(p)])
         if bounds is None or (p > ENUMERABLE and not self.is_point):
             return None
         return bounds[0][None] if self.is_point else np.unique(box_corners(*bounds), axis=0)
@@ -93,8 +147,11 @@ class MixtureSet(ABC):
         """Whether `kl_project` works: an entropic adversary needs it."""
         return self.box_bounds is not None
 
+    @abstractmethod
     def project(self, v: ArrayLike, weights: ArrayLike | None = None) -> Array:
-        """argmin ½ Σ w_k (λ_k − v_k)² over conv Λ.
+        """argmin ½ Σ w_k (λ_k − v_k)² over conv Λ, exactly.
+
+        A set of your own may leave weights to `super().project(v, weights)`.
 
         Parameters
         ----------
@@ -107,9 +164,10 @@ class MixtureSet(ABC):
         -------
         ndarray of shape (p,)
         """
-        v = vector("v", v, self.n_domains)
-        w = None if weights is None else positive("weights", weights, self.n_domains)
-        return self._project(v, w)
+        v, ones = vector("v", v, self.n_domains), np.ones(self.n_domains)
+        w = ones if weights is None else positive("weights", weights, self.n_domains)
+        v, w = modest_projection(v, w)
+        return self._minimize(w * v, np.zeros((v.size, 0)), w, None)
 
     def kl_project(self, logits: ArrayLike) -> Array:
         """log of argmin Σ λ log(λ/w) over conv Λ, where log w = logits.
@@ -127,11 +185,12 @@ class MixtureSet(ABC):
         bounds = self.box_bounds
         if bounds is None:
             raise TypeError(
-                f"no exact KL projection onto {type(self).__name__}; use kind='euclidean', or one "
-                "of Simplex, Vertices, Box, TVBall and Point"
+                f"no exact KL projection onto {type(self).__name__}; use kind='euclidean', or a "
+                "set that has one, such as Simplex, Box or TVBall"
             )
         return kl_box(np.asarray(logits, dtype=np.float64), *bounds)
 
+    @abstractmethod
     def maximize(self, losses: ArrayLike) -> Array:
         """A maximiser of ⟨λ, losses⟩ over Λ, exactly.
 
@@ -144,7 +203,6 @@ class MixtureSet(ABC):
         -------
         ndarray of shape (p,)
         """
-        return self._maximize(vector("losses", losses, self.n_domains))
 
     def minimize_quadratic(
         self,
@@ -240,31 +298,39 @@ class MixtureSet(ABC):
             return self if t == 1 else Point(m)
         return Shrunk(self, t, m)
 
-    @abstractmethod
-    def _project(self, v: Array, w: Array | None) -> Array: ...
+    # What the methods above work with, on arrays that are checked: the defaults.
 
-    @abstractmethod
-    def _maximize(self, L: Array) -> Array: ...
+    def _project(self, v: Array, w: Array | None) -> Array:
+        return self.project(v) if w is None else self.project(v, w)
 
-    @abstractmethod
-    def _minimize(self, c: Array, F: Array, D: Array, start: Array | None) -> Array: ...
+    def _maximize(self, L: Array) -> Array:
+        return self.maximize(L)
 
-    @abstractmethod
+    def _minimize(self, c: Array, F: Array, D: Array, start: Array | None) -> Array:
+        first = self.center if start is None else self._project(start, None)
+        return minimize_by_members(c, F, D, first, self._maximize)
+
     def _contains(self, lam: Array, tol: float) -> bool:
         """Beyond λ ≥ −tol and |Σ λ − 1| ≤ tol."""
+        return bool(np.max(np.abs(lam - self._project(lam, None))) <= tol)
 
-    @abstractmethod
     def _largest_square(self, a: Array) -> float:
         """max Σ a_k λ_k² over Λ, or an upper bound: the radius is a = 1, the skewness a = 1/m̄."""
+        return largest_square(a, *self._limits)
 
-    @abstractmethod
-    def _log_cover_size(self, epsilon: float) -> float: ...
+    def _log_cover_size(self, epsilon: float) -> float:
+        lower, upper = self._limits
+        scale = 2 * min(1 - float(lower.sum()), float(upper.sum()) - 1)
+        return log_grid(self.n_domains, epsilon / scale if scale > 0 else math.inf)
 
-    def _freeze(self, p: int, /, **arguments: Any) -> None:
-        for value in arguments.values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-        self.__dict__.update(arguments, n_domains=p, _arguments=arguments)
+    @cached_property
+    def _limits(self) -> tuple[Array, Array]:
+        """The least and the largest λ_k in Λ; 0 and 1 where that would take thousands of maxima."""
+        p = self.n_domains
+        if p > MANY:
+            return np.zeros(p), np.ones(p)
+        lower = [self._maximize(-e)[k] for k, e in enumerate(np.eye(p))]
+        return np.array(lower), np.array([self._maximize(e)[k] for k, e in enumerate(np.eye(p))])
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"cannot set {name!r}: mixture sets are immutable; make a new one")
@@ -298,8 +364,28 @@ def _shown(value: object) -> str:
     return repr(value)
 
 
+class ExactSet(MixtureSet):
+    """A set of this library: what is given is checked here, and `_project` gets arrays."""
+
+    def project(self, v: ArrayLike, weights: ArrayLike | None = None) -> Array:
+        """argmin ½ Σ w_k (λ_k − v_k)² over conv Λ; weights None are 1."""
+        v = vector("v", v, self.n_domains)
+        w = None if weights is None else positive("weights", weights, self.n_domains)
+        return self._project(v, w)
+
+    def maximize(self, losses: ArrayLike) -> Array:
+        """A maximiser of ⟨λ, losses⟩ over Λ, exactly."""
+        return self._maximize(vector("losses", losses, self.n_domains))
+
+    @abstractmethod
+    def _project(self, v: Array, w: Array | None) -> Array: ...
+
+    @abstractmethod
+    def _maximize(self, L: Array) -> Array: ...
+
+
 @final
-class Point(MixtureSet):
+class Point(ExactSet):
     """Λ = {λ}: standard learning on one mixture; λ = m̄ is standard federated learning.
 
     Radius and skewness are exact, and the point covers itself.
@@ -321,7 +407,7 @@ class Point(MixtureSet):
 
     def __init__(self, mixture: ArrayLike) -> None:
         lam = one_mixture("mixture", mixture)
-        self._freeze(lam.size, mixture=lam)
+        super().__init__(lam.size, mixture=lam)
 
     @property
     def center(self) -> Array:
@@ -352,8 +438,14 @@ class Point(MixtureSet):
         return 0.0
 
 
+def data_mixture(sizes: ArrayLike) -> Point:
+    """{m̄}, the mixture of the data themselves: Λ of ordinary training."""
+    m = np.asarray(sizes, dtype=np.float64)
+    return Point(m / m.sum())
+
+
 @final
-class Shrunk(MixtureSet):
+class Shrunk(ExactSet):
     """{a + t λ : λ ∈ base}, a = (1−t) m: a smaller copy of a set, moved towards the mixture m.
 
     Made by `MixtureSet.shrunk`. Every problem is one of the base in λ; the projection, for
@@ -385,7 +477,7 @@ class Shrunk(MixtureSet):
     def __init__(self, base: MixtureSet, t: float, reference: ArrayLike) -> None:
         t = finite_number("t", t, "give a number in (0, 1]", lambda x: 0 < x <= 1)
         m = one_mixture("reference", reference, base.n_domains)
-        self._freeze(m.size, base=base, t=t, reference=m)
+        super().__init__(m.size, base=base, t=t, reference=m)
         self.__dict__["_a"] = (1 - t) * m
 
     _a: Array

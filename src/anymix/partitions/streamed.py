@@ -23,7 +23,7 @@ from anymix.partitions.scanning import Scan
 from anymix.problem.conditioning import Shifted, offset_of, scale_of
 from anymix.problem.floors import UNIT
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import Huber, Loss
+from anymix.problem.losses import Loss
 from anymix.problem.membership import Domains
 from anymix.problem.part_sums import Question, Sums, answer
 from anymix.problem.parts import About, Parts
@@ -175,6 +175,7 @@ class Streamed(Parts):
             scan.n_rows,
             np.tile(np.append(reach, np.ones(one)), K),
             scan.loss_scale / coder.scale**2,
+            self.loss.growth(np.array([scan.low[-1], scan.high[-1]])),
         )
 
     def __repr__(self) -> str:
@@ -223,12 +224,12 @@ class Streamed(Parts):
         shift, target, scale = np.zeros(d), 0.0, 1.0
         if self.intercept and not scan.is_sparse:
             shift = np.array([offset_of(*side) for side in sides[:d]])
-        if self.classes is None:
+        if self.loss.of_residual:
             target = offset_of(*sides[-1]) if self.intercept else 0.0
             scale = scale_of(max(abs(side - target) for side in sides[-1]))
         if self._coder.shift is not None or not (np.any(shift) or target or scale != 1):
             return None
-        loss = Huber(self.loss.delta / scale) if isinstance(self.loss, Huber) else self.loss
+        loss = self.loss.in_units(scale)
         coder = replace(self._coder, loss=loss, shift=shift, target=target, scale=scale)
         inner = Streamed(self._visit, scan, coder, self._log, self.dense_up_to)
         return Shifted(inner, shift, target, scale)

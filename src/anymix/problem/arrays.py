@@ -15,7 +15,7 @@ from scipy import sparse
 
 from anymix.errors import InputError
 from anymix.problem.entries import encode, floats, numbers, refuse_missing
-from anymix.problem.losses import CrossEntropy, Hinge, Loss
+from anymix.problem.losses import Loss
 
 Array = NDArray[np.float64]
 
@@ -78,8 +78,10 @@ def targets(
     y: ArrayLike, n: int, loss: Loss, classes: ArrayLike | None
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """y as numbers, or as codes of its sorted classes for the losses of classification."""
-    if not isinstance(loss, CrossEntropy | Hinge):
-        return _moderate(numbers("y", y, n)), None
+    if not loss.takes_classes:
+        values = _moderate(numbers("y", y, n))
+        loss.check_targets(values)
+        return values, None
     names, codes = encode("y", y, n)
     if classes is not None:
         names, codes = _place_among(names, codes, encode("classes", classes, np.size(classes))[0])
@@ -90,9 +92,9 @@ def targets(
             "a classifier needs two or more (name the others with classes= if they are only "
             "missing here)",
         )
-    if isinstance(loss, Hinge) and len(names) > 2:
-        found = f"has {len(names)} classes"
-        raise InputError("y", found, "the hinge loss takes two: use CrossEntropy")
+    if loss.most_classes is not None and len(names) > loss.most_classes:
+        fix = f"{loss} takes {loss.most_classes}: use CrossEntropy"
+        raise InputError("y", f"has {len(names)} classes", fix)
     return codes.astype(code_type(len(names)), copy=False), names
 
 
@@ -122,38 +124,13 @@ def _place_among(
 
 
 def memberships(domains: Any, n: int) -> tuple[NDArray[Any], sparse.csc_array]:
-    """Names of the domains and the (p, n) matrix of memberships, of labels or of a table.
-
-    Parameters
-    ----------
-    domains : array-like of shape (n,) or (n, p)
-        Labels of any kind, or memberships ≥ 0, dense, sparse or a frame.
-    n : int
-        The number of rows there must be.
-
-    Returns
-    -------
-    tuple
-        Names (p,) and memberships (p, n) in CSC form.
-    """
+    """Names of the domains and the (p, n) matrix of memberships, of labels or of a table."""
     names, found = read_domains(domains, n)
     return names, found if sparse.issparse(found) else one_each(found, len(names))
 
 
 def read_domains(domains: Any, n: int) -> tuple[NDArray[Any], Any]:
     """Names of the domains, and codes (n,) of labels or a matrix (p, n) of a table's memberships.
-
-    Parameters
-    ----------
-    domains : array-like of shape (n,) or (n, p)
-        Labels of any kind, or memberships ≥ 0, dense, sparse or a frame.
-    n : int
-        The number of rows there must be.
-
-    Returns
-    -------
-    tuple
-        Names (p,), and the place of each row's domain among them or a CSC matrix.
 
     Examples
     --------
@@ -216,22 +193,7 @@ def weights(sample_weight: ArrayLike, n: int) -> Array:
 def average_shares(
     membership: sparse.csc_array, names: NDArray[Any], sample_weight: ArrayLike | None
 ) -> tuple[Array, sparse.csc_array]:
-    """m_k = Σ_i S_ik and a_ki = S_ik / m_k, with S the memberships times the sample weights.
-
-    Parameters
-    ----------
-    membership : csc_array of shape (p, n)
-        The memberships, each ≥ 0.
-    names : ndarray of shape (p,)
-        Names of the domains, for the error that one of them is empty.
-    sample_weight : array-like of shape (n,) or None
-        Weights of the rows; None is 1.
-
-    Returns
-    -------
-    tuple
-        Sizes m (p,) and shares a (p, n), whose rows sum to 1.
-    """
+    """m_k = Σ_i S_ik and a_ki = S_ik / m_k, with S the memberships times the sample weights."""
     data = membership.data
     if sample_weight is not None:
         weight = weights(sample_weight, membership.shape[1])
@@ -261,18 +223,6 @@ def shares(membership: sparse.csc_array, data: Array) -> tuple[Array, sparse.csc
 def rows_of_domains(domains: Any, n: int) -> dict[Any, NDArray[np.intp]]:
     """Which of n rows are in each domain.
 
-    Parameters
-    ----------
-    domains : array-like of shape (n,) or (n, p)
-        Labels, or a table that says whether a row is in a domain.
-    n : int
-        The number of rows there must be.
-
-    Returns
-    -------
-    dict
-        Name of the domain → numbers of its rows, for every domain that has one.
-
     Examples
     --------
     >>> {name: rows.tolist() for name, rows in rows_of_domains(["b", "a", "b"], 3).items()}
@@ -289,17 +239,6 @@ def rows_of_domains(domains: Any, n: int) -> dict[Any, NDArray[np.intp]]:
 
 def pooled_rows(parts: Iterable[NDArray[np.intp]], n: int) -> NDArray[np.intp]:
     """Which of n rows are in at least one domain, sorted and each once.
-
-    Parameters
-    ----------
-    parts : iterable of ndarray of int
-        The rows of each domain.
-    n : int
-        The number of rows there are.
-
-    Returns
-    -------
-    ndarray of int
 
     Examples
     --------

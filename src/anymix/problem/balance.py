@@ -25,22 +25,7 @@ def bend(curvature: Array, u: Array) -> Array:
 
 
 def balanced(alpha: Array, c: Array, curvature: Array) -> Array | None:
-    """α ← α + ℓ''τ, in place, with the change τ of the intercepts for Σ c_i α_i = 0.
-
-    Parameters
-    ----------
-    alpha : ndarray of shape (n,) or (n, K)
-        The slopes, written over.
-    c : ndarray of shape (n,)
-        The weights of the rows.
-    curvature : ndarray of shape (n,) or (n, K)
-        ℓ'', or P for K scores.
-
-    Returns
-    -------
-    ndarray or None
-        The balanced slopes; None where no row has curvature, so that nothing can be moved.
-    """
+    """α ← α + ℓ''τ, in place, with the change τ of the intercepts for Σ c_i α_i = 0."""
     p = curvature
     h = c @ p if p.ndim == 1 else np.diag(c @ p) - p.T @ (c[:, None] * p)
     if not np.any(h):
@@ -60,24 +45,10 @@ def centred(rows: WeightedRows, scores: Array, c: Array) -> Array:
 
     What rounding or a kink leaves of the sum goes by mixing the ℓ' of both sides of the root,
     which stays where ℓ* is finite.
-
-    Parameters
-    ----------
-    rows : WeightedRows
-        The rows, for their targets and loss.
-    scores : ndarray of shape (n,) or (n, K)
-        z, before the change.
-    c : ndarray of shape (n,)
-        The weights of the rows.
-
-    Returns
-    -------
-    ndarray of the shape of the scores
-        The slopes.
     """
     if rows.n_scores > 1:
         return _centred_softmax(rows, scores, c)
-    reach = float(np.max(np.abs(scores))) + 50.0 + float(np.max(np.abs(rows.y)))
+    reach = float(np.max(np.abs(scores))) + 50.0 + rows.loss.furthest(rows.y)
     low, high, shift = -reach, reach, 0.0
     sides: dict[bool, tuple[Array, float]] = {}  # g > 0: the last ℓ' and g = Σ c_i ℓ'_i there
     for _ in range(200):

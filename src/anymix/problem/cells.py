@@ -17,18 +17,6 @@ __all__ = ["Coded", "combined"]
 def combined(coded: Sequence[Coded], titles: Sequence[str | None]) -> tuple[Coded, int]:
     """The labels of the combinations, and how many combinations have no row.
 
-    Parameters
-    ----------
-    coded : sequence of (names, codes)
-        The columns.
-    titles : sequence of str or None
-        What to call each column in a label; None is nothing.
-
-    Returns
-    -------
-    tuple
-        (names, codes), the labels sorted, and a number. One column keeps its own names.
-
     Examples
     --------
     >>> sex = np.array(["F", "M"]), np.array([0, 1, 1])

@@ -251,18 +251,6 @@ def matrix(columns: Sequence[Column], cells: Cells) -> Any:
 def of_levels(name: str, counts: Mapping[str, int]) -> tuple[Category | None, str]:
     """The column of a category whose levels occur so often, and a note on it.
 
-    Parameters
-    ----------
-    name : str
-        The column.
-    counts : mapping of str to int
-        How often each level occurs; `(missing)` is one of them.
-
-    Returns
-    -------
-    tuple
-        A Category, or None if there is nothing to learn from it; and what to say of it, or "".
-
     Examples
     --------
     >>> of_levels("city", {"Oslo": 2, "Rome": 1})
@@ -289,23 +277,7 @@ def of_levels(name: str, counts: Mapping[str, int]) -> tuple[Category | None, st
 
 
 def of_date(name: str, days: Array, learn: Callable[..., Any]) -> tuple[Date | None, str]:
-    """The column of a date, and a note on it.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    days : ndarray of shape (n,)
-        Days since 1970, NaN where the date is missing.
-    learn : function
-        (name, kind, cells) -> what is learnt of a part, or None; and a note. `kind` is "number" or
-        "category".
-
-    Returns
-    -------
-    tuple
-        A Date, or None if all are the same; and what to say of it.
-    """
+    """The column of a date, and a note on it."""
     cells, missing = DateCells(name, days), int(np.isnan(days).sum())
     learnt = [learn(part, kind, cells)[0] for part, kind in parts_of_date(name).items()]
     return date_of(name, [part for part in learnt if part is not None], missing)
@@ -334,24 +306,7 @@ def some_missing(count: int) -> str:
 def of_number(
     name: str, missing: int, unit: float, median: float, mean: float, spread: float
 ) -> tuple[Number | None, str]:
-    """The column of a number, and a note on it.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    missing : int
-        How many values are missing.
-    unit : float
-        The largest |x|.
-    median, mean, spread : float
-        Of x/unit, the median taken for missing values; `spread` is the standard deviation.
-
-    Returns
-    -------
-    tuple
-        A Number, or None if there is nothing to learn from it; and what to say of it, or "".
-    """
+    """The column of a number, and a note on it."""
     note = f"{name!r}: {some_missing(missing)}, set to the median and marked" if missing else ""
     if spread > 1e-12:
         return number_of(name, unit, median, mean, spread, missing > 0), note

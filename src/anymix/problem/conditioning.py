@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anymix.problem.objective import Oracle
+from anymix.problem.oracle import Oracle
 
 Array = NDArray[np.float64]
 
@@ -88,25 +88,9 @@ def _halves(x: float) -> tuple[float, float]:
 
 
 def offsets_and_scale(
-    X: Any, y: Array, is_regression: bool, intercept: bool
+    X: Any, y: Array, moves: bool, intercept: bool
 ) -> tuple[Array, float, float] | None:
     """μ (d,), t and s for these rows; None if they are in good numbers already.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n, d)
-        The features; nothing is taken off sparse ones.
-    y : ndarray of shape (n,)
-        The targets; those of classes are left alone.
-    is_regression : bool
-        Whether y are numbers.
-    intercept : bool
-        Whether there is an intercept, without which nothing may be taken off.
-
-    Returns
-    -------
-    tuple of ndarray, float and float, or None
-        What to take off every column and the targets, and what to divide the targets by.
 
     Examples
     --------
@@ -114,8 +98,8 @@ def offsets_and_scale(
     (array([0.]), 0.0, 1048576.0)
     """
     shift = _offsets(X) if intercept else np.zeros(X.shape[1])
-    target = _offset(y) if intercept and is_regression else 0.0
-    scale = _scale(y - target) if is_regression else 1.0
+    target = _offset(y) if intercept and moves else 0.0
+    scale = _scale(y - target) if moves else 1.0
     return (shift, target, scale) if np.any(shift) or target or scale != 1 else None
 
 

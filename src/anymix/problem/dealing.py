@@ -44,22 +44,7 @@ class Shuffler(Protocol):
 
 
 def sorted_rows(rows: Rows, rng: Shuffler | None = None, part: Part = ALL) -> Index:
-    """The numbers of the rows, sorted by domain, then by class.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows.
-    rng : numpy.random.Generator or RandomState, or None
-        Shuffles the rows that are alike in both; None keeps their order.
-    part : slice or ndarray
-        Which of the rows; all by default.
-
-    Returns
-    -------
-    ndarray
-        Whoever takes every j-th of these numbers has a share of every domain and class.
-    """
+    """Sorted by domain, then class, so that every j-th of these has a share of each."""
     n = len(np.empty(len(rows), dtype=bool)[part])
     turns = np.arange(n) if rng is None else _inverse(rng.permutation(n))
     chosen = turns if part is ALL else np.arange(len(rows))[part][turns]
@@ -99,22 +84,6 @@ def deal_groups(
 
     The largest groups are dealt out first, each to the part that has least of its domains and
     classes.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows.
-    groups : ndarray of shape (n,)
-        The group of each, any labels.
-    folds : int
-        How many parts.
-    rng : numpy.random.Generator or RandomState, or None
-        Shuffles groups of one size; None keeps their order.
-
-    Returns
-    -------
-    list of (ndarray, ndarray)
-        For each part the rows outside and inside it.
     """
     _, code = np.unique(groups, return_inverse=True)
     key = np.asarray(rows.domains.key()).astype(np.int64)
@@ -150,24 +119,7 @@ def hold_out(order: Index, share: float) -> tuple[Index, Index]:
 
 
 def sample(rows: Rows, count: int, rng: Shuffler, part: Part = ALL) -> Index:
-    """About `count` of the rows, evenly from every domain and class; 1,000 of each if there are.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows, each in one domain.
-    count : int
-        How many to take, about.
-    rng : numpy.random.Generator
-        Chooses among rows alike in domain and class.
-    part : slice or ndarray
-        Which of the rows to take from.
-
-    Returns
-    -------
-    ndarray
-        Numbers of rows, sorted by domain, then by class.
-    """
+    """About `count` of the rows, evenly from every domain and class; 1,000 of each if there are."""
     order = sorted_rows(rows, rng, part)
     key = rows.domains.take(order).key()
     picked = [_spaced(key == k, count / len(order)) for k in np.unique(key)]
@@ -183,22 +135,6 @@ def rows_to_choose(rows: Rows, rng: Shuffler, part: Part = ALL) -> tuple[Index, 
     Every domain and class has at least 1,000 rows in it, if there are so many. The weights give
     the rows of a domain and class the share that they have among all. Rows of several domains are
     all taken.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows.
-    rng : numpy.random.Generator or RandomState
-        Chooses among rows alike in domain and class.
-    part : slice or ndarray
-        Which of the rows to take from.
-
-    Returns
-    -------
-    numbers : ndarray
-        Which rows these are.
-    few : Rows
-        The rows themselves.
 
     Examples
     --------

@@ -13,22 +13,21 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from anymix.problem.balance import balanced, bend, centred
-from anymix.problem.dependence import vanishes
 from anymix.problem.duals import Dual, conjugates, proved, scale_rows, slopes
 from anymix.problem.floors import Sums, floor
-from anymix.problem.grams import gram, gram_diagonal
-from anymix.problem.losses import Huber
+from anymix.problem.row_products import gram_of_products
 from anymix.problem.weighted import WeightedRows
 
 Array = NDArray[np.float64]
 
-__all__ = ["MOST_DENSE", "Evaluation"]
+__all__ = ["MOST_DENSE", "Evaluation", "gram", "gram_diagonal", "vanishes"]
 
 MOST_DENSE = 3000  # parameters: beyond it no dense Hessian is formed
 FEW = 16384  # scores of which ℓ'' is kept: it costs nothing beside ℓ', but more room
@@ -249,6 +248,10 @@ class Evaluation:
     def _centred_slope(self, c: Array) -> Array:
         return centred(self.table, self.scores, c) if self.table.intercept else self.slope
 
+    def steepness(self, loss: float) -> float:
+        """At least Σ c_i |ℓ'_i| for a mixture whose loss Σ c_i ℓ_i here is so large."""
+        return self.table.growth.steepness(loss)
+
     def floor(self, mixture: Array) -> float:
         """A value that Σ λ_k L_k(w') does not undercut for any w', penalised by nothing.
 
@@ -261,8 +264,8 @@ class Evaluation:
             value = self._above(mixture, negligible)._floor(mixture)
             if value > 0:
                 return value
-        loss = self.table.loss
-        return self._floor_beyond_kinks(mixture, loss.delta) if isinstance(loss, Huber) else 0.0
+        kink = self.table.loss.kink
+        return self._floor_beyond_kinks(mixture, kink) if kink < math.inf else 0.0
 
     def _floor_beyond_kinks(self, mixture: Array, delta: float) -> float:
         """The floor where too few rows are curved: slopes of (1 − η)ℓ' may move in all rows.
@@ -298,9 +301,10 @@ class Evaluation:
             error=error,
             hessian=hessian,
             reach=table.reach,
-            length=float(np.abs(self.w) @ table.reach),
+            length=float(np.abs(self.w) @ table.reach) + table.growth.offset,
             rounding=table.rounding,
             room=room,
+            growth=table.growth,
             n_scores=table.n_scores,
             vanishes=lambda u: vanishes(table, u),
         )
@@ -323,3 +327,103 @@ def _as_slice(rows: NDArray[np.intp]) -> slice | NDArray[np.intp]:
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and np.all(np.diff(rows) == 1):
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return rows
+
+
+MOST_KEPT = 2**22  # entries whose squares are kept: a solver asks for several diagonals
+
+
+def gram(table: WeightedRows, h: Array, made: sparse.csc_array | None = None) -> Array:
+    """Σ_i h_i (x_i, 1)(x_i, 1)ᵀ for weights h (n,); quicker where the `products` are made."""
+    X, d = table.X, table.n_features
+    whole = np.empty((d + table.intercept, d + table.intercept))
+    if made is not None:
+        whole[:d, :d], column = gram_of_products(made, h), X.T @ h
+    elif sparse.issparse(X):
+        whole[:d, :d] = (X.T @ X.multiply(h[:, None]).tocsr()).todense()
+        column = X.T @ h
+    else:
+        whole[:d, :d], column = _dense_gram(X, h)
+    if table.intercept:
+        whole[d, :d] = whole[:d, d] = column
+        whole[d, d] = h.sum()
+    return whole
+
+
+def gram_diagonal(table: WeightedRows, h: Array) -> Array:
+    """Its diagonal, for weights (n,), or (n, K) of as many blocks, flat."""
+    if sparse.issparse(table.X):
+        few = table.X.nnz <= MOST_KEPT
+        parts = table.squares.T @ h if few else _squares_pulled_back(table.X, h)
+    else:
+        parts = np.einsum("ij,ij,i...->j...", table.X, table.X, h)
+    parts = parts.T.reshape(table.n_scores, -1)
+    if table.intercept:
+        parts = np.column_stack([parts, h.sum(axis=0).reshape(-1, 1)])
+    return parts.ravel()
+
+
+def _squares_pulled_back(X: Any, h: Array, chunk: int = 8192) -> Array:
+    """Σ_i h_i x_i² of CSR rows, (d,) or (d, K), a chunk of rows at a time to keep memory small."""
+    total = np.zeros((X.shape[1], *h.shape[1:]))
+    for start in range(0, X.shape[0], chunk):
+        part = X[start : start + chunk]
+        part.data **= 2
+        total += part.T @ h[start : start + chunk]
+    return total
+
+
+def _dense_gram(X: Array, h: Array, chunk: int = 1024) -> tuple[Array, Array]:
+    """Σ h_i x_i x_iᵀ and Σ h_i x_i in chunks that stay in cache; SᵀS costs half of Xᵀ(hX)."""
+    d = X.shape[1]
+    total, column = np.zeros((d, d)), np.zeros(d)
+    positive = bool(np.all(h >= 0))
+    root = np.sqrt(h) if positive else h
+    for start in range(0, len(X), chunk):
+        block, r = X[start : start + chunk], root[start : start + chunk]
+        scaled = block * r[:, None]
+        total += scaled.T @ (scaled if positive else block)
+        column += scaled.T @ r if positive else scaled.sum(axis=0)
+    return total, column
+
+
+def vanishes(rows: WeightedRows, u: Array) -> bool:
+    """Whether Σ_j u_j x_ij is exactly 0 in every row, for columns with whole coefficients.
+
+    u (d + intercept,) is known up to rounding and, if the intercept is what depends on the
+    columns, up to a factor. The coefficients of the columns are rounded to whole numbers, that
+    of the intercept is what the first row says. Sums of products with powers of two are exact
+    in `math.fsum`.
+    """
+    u = u[: rows.n_features] / min(
+        1.0, max(float(np.max(np.abs(u[: rows.n_features]), initial=0.0)), 1e-300)
+    )
+    whole = np.rint(u)
+    columns = np.flatnonzero(whole)
+    if not columns.size or np.max(np.abs(u - whole)) > 1e-3:
+        return False
+    if np.max(np.abs(whole), initial=0.0) > 16 or rows.n_rows * columns.size > 10**7:
+        return False
+    X = rows.X[:, columns]
+    X = X.toarray() if sparse.issparse(X) else X
+    terms = [
+        math.copysign(2.0**b, k) * x
+        for k, x in zip(whole[columns], X.T, strict=True)
+        for b in range(5)
+        if int(abs(k)) >> b & 1
+    ]
+    shift = -math.fsum(x[0] for x in terms) if rows.intercept else 0.0
+    return _adds_up_to_nothing([*terms, np.full(rows.n_rows, shift)])
+
+
+def _adds_up_to_nothing(terms: list[Array]) -> bool:
+    """Whether the terms, (n,) each, add up to exactly 0 in every row.
+
+    Whole numbers below 2⁵³ add up without rounding; otherwise `math.fsum` is exact.
+    """
+    size = sum(float(np.max(np.abs(x), initial=0.0)) for x in terms)
+    total = np.sum(terms, axis=0)
+    if size < 2.0**53 and all(bool(np.all(x == np.rint(x))) for x in terms):
+        return not np.any(total)
+    if np.any(np.abs(total) > 1e-12 * size):
+        return False
+    return all(math.fsum(row) == 0 for row in zip(*(x.tolist() for x in terms), strict=True))

@@ -26,23 +26,7 @@ READERS = {
 def far_problem(
     X: Any, y: Any, domains: Any, weight: Any, loss: Loss, intercept: bool
 ) -> Any | None:
-    """The problem of rows that are not here; None if X is of rows that are.
-
-    Parameters
-    ----------
-    X : object
-        What `fit` was given as X: a problem, a dataset of Arrow or Ray, a frame or array of Dask.
-    y, domains, weight : str, array or None
-        Names of columns, or arrays beside an array; None beside a problem.
-    loss : Loss
-        The loss ℓ.
-    intercept : bool
-        Whether the model has an intercept.
-
-    Returns
-    -------
-    Oracle or None
-    """
+    """The problem of rows that are not here; None if X is of rows that are."""
     if hasattr(X, "brings_curvature"):
         given = {"y": y, "domains": domains, "sample_weight": weight}
         for name in (name for name, value in given.items() if value is not None):

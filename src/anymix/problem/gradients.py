@@ -21,8 +21,8 @@ from scipy.optimize import linprog
 from anymix.mixtures import Simplex
 from anymix.problem.duals import Dual
 from anymix.problem.floors import UNIT
-from anymix.problem.objective import Objective
 from anymix.problem.parts import Ask, Look, Parts
+from anymix.problem.regularizers import Regularizer
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -51,8 +51,8 @@ class GradientParts(Parts):
 
     Attributes
     ----------
-    objective : Objective
-        All else of Φ, of which proofs are; the caller sets it.
+    shrinkage : Regularizer
+        γR, of which proofs are; the caller sets it.
     gram : ndarray of shape (columns, columns), optional
         (1/n) Σ x_i x_iᵀ with the intercept's 1, or about that: it makes steps good, and no more.
     looks : list of GradientLook
@@ -60,7 +60,7 @@ class GradientParts(Parts):
     """
 
     has_blocks = True
-    objective: Objective
+    shrinkage: Regularizer
     gram: Array | None = None
 
     def __init__(
@@ -111,7 +111,7 @@ class GradientLook(Look):
         spare: float = 0.0,
     ) -> Dual:
         """The line below Σ λ_k L_k that, of all made of those known, proves most here."""
-        parts, shrinkage = self.parts, self.parts.objective.shrinkage
+        parts, shrinkage = self.parts, self.parts.shrinkage
         lines = [look._tangent(mixture, scale) for look in parts.looks]
         values, V = np.array([line.value for line in lines]), np.array([line.v for line in lines])
         E = np.array([line.error for line in lines])
@@ -130,7 +130,7 @@ class GradientLook(Look):
 
     def _most_free(self, mixture: Array, values: Array, V: Array, E: Array) -> Array | None:
         """How large intercepts can be where Φ is at most what it is here; None is no bound."""
-        parts, shrinkage = self.parts, self.parts.objective.shrinkage
+        parts, shrinkage = self.parts, self.parts.shrinkage
         free, K = ~parts.penalized, parts.n_scores
         if not free.any():
             return np.zeros(0)

@@ -18,14 +18,13 @@ from anymix.errors import InputError, finite_number
 from anymix.problem.arrays import average_shares, bounded_features, memberships, targets
 from anymix.problem.conditioning import Shifted, offsets_and_scale
 from anymix.problem.evaluation import MOST_DENSE, Evaluation
-from anymix.problem.losses import CrossEntropy, Huber, Loss
-from anymix.problem.merging import merge
+from anymix.problem.losses import CrossEntropy, Loss
 from anymix.problem.weighted import WeightedRows
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-__all__ = ["Evaluation", "LinearDomains", "squared_lengths"]
+__all__ = ["Evaluation", "LinearDomains", "merge", "squared_lengths"]
 
 
 class LinearDomains(WeightedRows):
@@ -40,7 +39,7 @@ class LinearDomains(WeightedRows):
         The features: an array, a data frame or a SciPy sparse matrix. Dense float64 rows are not
         copied.
     y : array-like of shape (n,)
-        Labels of any kind (CrossEntropy, Hinge) or numbers (SquaredError, Huber).
+        Labels of any kind or numbers, as the loss has it.
     domains : array-like of shape (n,) or (n, p)
         Labels of any kind, one domain a row; or a membership matrix, dense or sparse, boolean or
         of weights ≥ 0, which puts a row into several domains (or none).
@@ -202,7 +201,7 @@ class LinearDomains(WeightedRows):
 
         A constant that fits leaves only the rounding of y, which is no unit; 1e-8 of y is.
         """
-        if self.classes is not None:
+        if not self.loss.of_residual:
             return 1.0
         mean = float(self.reference @ (self.average @ self.y)) if self.intercept else 0.0
         value = self.average @ self.loss.derivatives(np.full(self.n_rows, mean), self.y, 0)[0]
@@ -286,14 +285,14 @@ class LinearDomains(WeightedRows):
 
     def conditioned(self) -> Shifted | None:
         """The problem with offsets taken off and targets of moderate size; None if it is so."""
-        is_regression = self.classes is None
-        found = offsets_and_scale(self.X, self.y, is_regression, self.intercept)
+        moves = self.loss.of_residual
+        found = offsets_and_scale(self.X, self.y, moves, self.intercept)
         if found is None:
             return None
         shift, target, scale = found
         X = self.X - shift if np.any(shift) else self.X
-        y = (self.y - target) / scale if is_regression else self.y
-        loss = Huber(self.loss.delta / scale) if isinstance(self.loss, Huber) else self.loss
+        y = (self.y - target) / scale if moves else self.y
+        loss = self.loss.in_units(scale)
         return Shifted(self._like(X, y, self.average, loss), shift, target, scale)
 
     def _only(self, rows: Indices) -> LinearDomains:
@@ -327,3 +326,53 @@ def squared_lengths(problem: LinearDomains) -> Array:
     X = problem.X
     squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
     return np.asarray(squares, dtype=np.float64) + problem.intercept
+
+
+def merge(table: WeightedRows) -> tuple[Indices, sparse.csc_array, Array] | None:
+    """The rows to keep, the shares that they stand for, and how many rows each of them was."""
+    n = table.n_rows
+    rows = np.arange(0, n, max(1, n // 4096))
+    if len(np.unique(_keys(table, rows))) > 0.97 * len(rows):
+        return None
+    keys = _keys(table, np.arange(n))
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    keep = first[group]  # the row that stands for each row
+    others = np.flatnonzero(keep != np.arange(n))
+    for part in np.array_split(others, 1 + len(others) // 8192):
+        odd = part[~_equal(table, part, keep[part])]  # keys equal by chance
+        keep[odd] = odd
+    kept, group = np.unique(keep, return_inverse=True)
+    coo = table.average.tocoo()
+    places = coo.coords[0], group[coo.coords[1]]
+    average = sparse.csc_array((coo.data, places), shape=(table.n_domains, len(kept)))
+    return kept, average, _counts(table, group)
+
+
+def _counts(table: WeightedRows, group: Indices) -> Array:
+    """(Σ c)²/Σ c² over the rows of each group, c their shares: their number, if all weigh alike."""
+    c = np.asarray(table.average.sum(axis=0)).ravel()
+    squares = np.bincount(group, c * c)
+    return np.divide(np.bincount(group, c) ** 2, squares, np.ones(len(squares)), where=squares > 0)
+
+
+def _keys(table: WeightedRows, rows: Indices) -> Array:
+    """A random linear function of (row, target, domains): equal rows have equal keys."""
+    rng = np.random.default_rng(0)
+    X = table.X if len(rows) == table.n_rows else table.X[rows]
+    key = np.asarray(X @ rng.normal(size=table.n_features))
+    key += rng.normal() * table.y[rows]
+    shape = table.average[:, rows]
+    shape.data = np.ones_like(shape.data)
+    key += np.asarray(shape.T @ rng.normal(size=table.n_domains))
+    return key
+
+
+def _equal(table: WeightedRows, a: Indices, b: Indices) -> NDArray[np.bool_]:
+    same: NDArray[np.bool_] = table.y[a] == table.y[b]
+    if sparse.issparse(table.X):
+        same &= np.asarray(abs(table.X[a] - table.X[b]).sum(axis=1)).ravel() == 0
+    else:
+        same &= (table.X[a] == table.X[b]).all(axis=1)
+    domains_a, domains_b = table.average[:, a] != 0, table.average[:, b] != 0
+    same &= np.asarray((domains_a != domains_b).sum(axis=0)).ravel() == 0
+    return same

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anymix.errors import InputError, finite_vector
+from anymix.errors import finite_vector
 from anymix.problem.duals import Dual
 from anymix.problem.floors import UNIT
 
@@ -307,29 +307,11 @@ def regularizer_of(
 ) -> Regularizer:
     """The regulariser of this name.
 
-    Parameters
-    ----------
-    norm : str
-        "squared" for ½‖w − a‖² or "plain" for ‖w − a‖.
-    gamma : float
-        Its weight γ ≥ 0, checked already.
-    penalized : ndarray of bool, shape (D,)
-        Which entries of w it sees.
-    anchor : array-like of shape (D,), optional
-        a; what it says about entries that are not penalised does not matter.
-
-    Returns
-    -------
-    Regularizer
-        Without an anchor if a is 0 where it counts.
-
     Examples
     --------
     >>> regularizer_of("squared", 1.0, np.array([True, False]), [0.0, 5.0]).anchor is None
     True
     """
-    if norm not in KINDS:
-        raise InputError("norm", f"is {norm!r}", "give 'squared' (½‖w‖²) or 'plain' (‖w‖)")
     if anchor is None:
         return KINDS[norm](gamma, penalized)
     a = np.where(penalized, finite_vector("anchor", anchor, len(penalized)), 0.0)

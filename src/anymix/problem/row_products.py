@@ -22,15 +22,6 @@ def products(X: Any) -> sparse.csc_array | None:
     They are made once for a table, in the time of about four matrices Σ_i h_i x_i x_iᵀ. From then
     on such a matrix takes a seventh of the time.
 
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n, d)
-        The rows.
-
-    Returns
-    -------
-    csc_array of shape (d², n), or None
-
     Examples
     --------
     >>> X = sparse.csr_array([[2.0, 0.0, 3.0]])

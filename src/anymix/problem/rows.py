@@ -82,29 +82,7 @@ class Rows:
         sample_weight: ArrayLike | None = None,
         intercept: bool = True,
     ) -> Rows:
-        """Check and code everything, once.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The features, dense, sparse or a frame.
-        y : array-like of shape (n,)
-            Labels of any kind, or numbers, as the loss has it.
-        domains : array-like of shape (n,) or (n, p), or None
-            Labels, or memberships when a row may be in several domains; None is one domain.
-        loss : Loss
-            The loss ℓ.
-        classes : ndarray of shape (K,) or None
-            The classes, if y holds their codes already.
-        sample_weight : array-like of shape (n,) or None
-            Weights ≥ 0 of the rows; None is 1.
-        intercept : bool
-            Whether the model has an intercept.
-
-        Returns
-        -------
-        Rows
-        """
+        """Check and code everything, once."""
         X = features(X)
         n = X.shape[0]
         if classes is None:
@@ -144,19 +122,7 @@ class Rows:
         return f(take(self.X, part))
 
     def to_fit(self, part: Part = ALL, where: str = "the data") -> LinearDomains:
-        """The problem of learning from a part, which needs every domain and every class.
-
-        Parameters
-        ----------
-        part : slice or ndarray
-            Which rows; one of them may occur several times. Those of weight 0 are left out.
-        where : str
-            What to call the part in an error.
-
-        Returns
-        -------
-        LinearDomains
-        """
+        """The problem of learning from a part, which needs every domain and every class."""
         part = self._counted(part)
         self.check_classes(part, where)
         problem = self.to_judge(part)
@@ -175,19 +141,7 @@ class Rows:
         return _problem(self, take(self.X, part), self.y[part], sizes, average)
 
     def row_losses(self, models: Sequence[Array], part: Part = ALL) -> Array:
-        """ℓ of every row of a part under each of C models, (C, rows): one product for all models.
-
-        Parameters
-        ----------
-        models : sequence of ndarray of shape (D,)
-            The flat vectors w.
-        part : slice or ndarray
-            Which rows, in this order.
-
-        Returns
-        -------
-        ndarray
-        """
+        """ℓ of every row of a part under each of C models, (C, rows): one product for all."""
         X, y = take(self.X, part), self.y[part]
         blocks = np.stack(models).reshape(len(models), self.n_scores, -1)  # (C, K, d + 1)
         d = X.shape[1]
@@ -253,23 +207,7 @@ class Rows:
 def weighted_domains(
     domains: Any, sample_weight: ArrayLike | None, n: int
 ) -> tuple[NDArray[Any], Domains, Array | None]:
-    """Names of the domains, which of n rows are in which, and the weights of the rows, if any.
-
-    Parameters
-    ----------
-    domains : array-like of shape (n,) or (n, p), or None
-        Labels or memberships; None is one domain.
-    sample_weight : array-like of shape (n,) or None
-        Weights ≥ 0 of the rows; None is 1.
-    n : int
-        The number of rows there must be.
-
-    Returns
-    -------
-    tuple
-        Names (p,), Domains, and weights (n,) or None. A row in no domain does not count: its
-        weight is 0.
-    """
+    """Names of the domains, which of n rows are in which, and the weights of the rows, if any."""
     names, members = domains_of(domains, n)
     weight = None if sample_weight is None else weights(sample_weight, n)
     inside = members.inside()
@@ -281,15 +219,6 @@ def weighted_domains(
 def constant_losses(rows: Rows) -> Array:
     """ℓ of every row for the mean of y, or the shares of the classes, as a guess for all, (n,).
 
-    Parameters
-    ----------
-    rows : Rows
-        The rows.
-
-    Returns
-    -------
-    ndarray
-
     Examples
     --------
     >>> from anymix.problem.losses import SquaredError
@@ -299,7 +228,7 @@ def constant_losses(rows: Rows) -> Array:
     n = len(rows)
     weight = np.ones(n) if rows.weight is None else rows.weight
     if rows.classes is None:
-        z = np.full(n, np.average(rows.y, weights=weight))
+        z = np.full(n, rows.loss.score_of(float(np.average(rows.y, weights=weight))))
     else:
         counts = np.bincount(rows.y, weight, len(rows.classes))
         logs = np.log(np.maximum(counts / counts.sum(), 1e-300))

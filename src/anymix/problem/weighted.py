@@ -17,14 +17,13 @@ from scipy import sparse
 from anymix.errors import InputError
 from anymix.problem.arrays import refuse_missing
 from anymix.problem.floors import rounding_of
-from anymix.problem.full_columns import FullColumns, split_columns
-from anymix.problem.losses import Loss
+from anymix.problem.losses import Growth, Loss
 from anymix.problem.row_products import products
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-__all__ = ["WeightedRows"]
+__all__ = ["FullColumns", "WeightedRows", "split_columns"]
 
 
 class WeightedRows:
@@ -119,6 +118,11 @@ class WeightedRows:
     def rounding(self) -> float:
         """The relative error that a sum over the rows may have."""
         return rounding_of(self.n_rows)
+
+    @cached_property
+    def growth(self) -> Growth:
+        """How steep the losses of these rows may be."""
+        return self.loss.growth(self.y)
 
     def unpack(self, w: ArrayLike) -> tuple[Array, Array]:
         """Coefficients (n_scores, d) and intercepts (n_scores,) of the flat vector w."""
@@ -337,3 +341,78 @@ def _largest(X: Array, width: int = 1024) -> Array:
     long = X.reshape(n // few, few * d)
     largest = np.maximum(long.max(axis=0), -long.min(axis=0))
     return np.asarray(largest.reshape(few, d).max(axis=0))
+
+
+FULL = 0.4  # a column is full if so large a part of the rows fills it
+LEAST, MOST = 2**14, 2**22  # entries of X: fewer are not worth it, more would take much memory
+
+
+class FullColumns:
+    """Sparse rows with their full columns apart.
+
+    Parameters
+    ----------
+    places : ndarray of shape (f,)
+        F, the places of the full columns.
+    block : ndarray of shape (n, g)
+        D, these columns, of equal ones the first.
+    twins : ndarray of shape (f,)
+        E: which column of D each of F is.
+    rest : csr_array of shape (n, d)
+        S, the other columns, in their own places.
+
+    Examples
+    --------
+    >>> X = sparse.csr_array(np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 4.0]]))
+    >>> split = split_columns(X, least=1)
+    >>> split.places, split.times(np.array([1.0, 10.0]))
+    (array([0]), array([ 1.,  2., 43.]))
+    """
+
+    def __init__(
+        self,
+        places: NDArray[np.intp],
+        block: Array,
+        twins: NDArray[np.intp],
+        rest: sparse.csr_array,
+    ) -> None:
+        self.places, self.block, self.twins, self.rest = places, block, twins, rest
+
+    def times(self, w: Array) -> Array:
+        """X w, (n,)."""
+        together = np.bincount(self.twins, w[self.places], minlength=self.block.shape[1])  # E w_F
+        return np.asarray(self.rest @ w + self.block @ together)
+
+    def pulled_back(self, v: Array) -> Array:
+        """Xᵀv, (d,)."""
+        found = np.asarray(self.rest.T @ v)
+        self.add_full(found, v, slice(None))
+        return found
+
+    def add_full(self, found: Array, v: Array, rows: slice) -> None:
+        """Add what some rows give to the full columns of Xᵀv, in place."""
+        found[self.places] += (v @ self.block[rows])[self.twins]
+
+
+def split_columns(X: Any, least: int = LEAST, most: int = MOST) -> FullColumns | None:
+    """The full columns of sparse rows apart; None where that is not worth it."""
+    if not least <= X.nnz <= most:
+        return None
+    counts = np.bincount(X.indices, minlength=X.shape[1])
+    is_full = counts >= FULL * X.shape[0]
+    if 2 * counts[is_full].sum() < X.nnz:
+        return None
+    places = np.flatnonzero(is_full)
+    keep = ~is_full[X.indices]
+    ends = np.append(0, np.cumsum(keep))[X.indptr].astype(X.indptr.dtype)
+    rest = sparse.csr_array((X.data[keep], X.indices[keep], ends), shape=X.shape)
+    block, twins = _without_twins(X[:, places].toarray())
+    return FullColumns(places, block, twins, rest)
+
+
+def _without_twins(block: Array) -> tuple[Array, NDArray[np.intp]]:
+    """The different columns, (n, g), and which of them each column is, (f,)."""
+    known: dict[bytes, int] = {}
+    twins = np.array([known.setdefault(column.tobytes(), len(known)) for column in block.T])
+    first = np.unique(twins, return_index=True)[1]
+    return block[:, first], twins

@@ -71,7 +71,7 @@ def mixture_criterion(
     if (low < 0).any() or low.sum() >= 1:
         raise InputError("floor", f"adds up to {low.sum():g}", "give shares ≥ 0, together below 1")
     box = Box(low, np.ones(len(b)))
-    return AgnosticLoss(box, step, adversary=adversary, reference=b, names=names, **options)
+    return AgnosticLoss(box, step, adversary=adversary, offsets=b, names=names, **options)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def mixture_weights(criterion: AgnosticLoss, tol: float = 0.01) -> MixtureWeight
         found = f"made {criterion.adversary.n_steps} steps"
         raise InputError("criterion", found, "an average needs at least 4")
     record, names = criterion.record(), criterion.names
-    b, moved = criterion.reference.tolist(), criterion.moved()
+    b, moved = criterion.offsets.tolist(), criterion.moved()
     return MixtureWeights(
         weights=dict(zip(names, criterion.adversary.average.tolist(), strict=True)),
         last=dict(zip(names, criterion.adversary.mixture.tolist(), strict=True)),

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, RandomSampler
 
 from anymix.errors import InputError
-from anymix.estimators.selection import AgnosticClassifierCV, AgnosticRegressorCV
-from anymix.mixtures.choosing import Mixtures
+from anymix.estimators.linear_cv import AgnosticClassifierCV, AgnosticRegressorCV
+from anymix.mixtures.parsing import Mixtures
 from anymix.solvers.certificates import Certificate
 from anymix.solvers.frontier import Frontier
 

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, final
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from anymix.errors import InputError, finite_number
-from anymix.mixtures import Adversary, Chi2Penalty, DirichletPrior, MixtureSet, Penalty
-from anymix.mixtures.checks import count, vector
+from anymix.errors import InputError, finite_number, finite_vector
+from anymix.mixtures import Adversary, MixtureSet, Penalty
+from anymix.mixtures.checks import count, proportions
+from anymix.mixtures.parsing import Mixtures
+from anymix.objective import Objective, Parts, objective_of, refuse_parts
 from anymix.pytorch.accumulator import (
     Accumulator,
     RowLosses,
@@ -77,26 +79,21 @@ class AgnosticLoss(nn.Module):
 
     Parameters
     ----------
-    mixtures : MixtureSet
-        Λ, the mixtures to guard against.
+    mixtures : Objective, MixtureSet, function, str or None
+        What λ climbs: Λ, mu or a prior, offsets, robustness; or Λ alone, and the rest by name. The
+        loss does not see the weights of the model, so γ is 0; the optimizer has its weight decay.
     step : float or function
         γ_λ, the step size of λ, or a function of the step number 1, 2, …
     adversary : {"euclidean", "entropic"}
         How λ steps: the paper's way, or multiplicative weights.
     optimistic : bool
         Whether λ steps along 2δ_t − δ_{t−1}; for the model see `Optimistic`.
-    mu : float
-        μ, the weight of the penalty χ²(λ‖m̄); it needs `sizes`.
-    prior : DirichletPrior, optional
-        A penalty on λ in place of χ².
     loss_bound : float, optional
         What a single loss counts at most for λ, so that one broken row cannot own it.
-    reference : array-like of shape (p,), optional
-        b_k, losses to compare with: λ then follows the excess L_k − b_k (regret; DoReMi).
     held_out : bool
         Whether λ moves by other rows than the model: `step(losses, domain_ids)`.
     sizes : array-like of shape (p,), optional
-        Rows of each domain, for `mu`.
+        Rows of each domain, for mu, robustness, and Λ that is not given as a set.
     absent : {"auto", "unbiased", "keep"}
         What λ is told of a domain that no row came from. "keep" is its last loss, "unbiased"
         corrects by the sampler's chance of drawing it (see `follow`), and "auto" does that where
@@ -107,6 +104,9 @@ class AgnosticLoss(nn.Module):
         Names of the domains for `record`; 0, 1, … by default.
     group : torch.distributed.ProcessGroup, optional
         Whose ranks share the work; None is the default group, if there is one.
+    **parts : Any
+        Parts of an `Objective` by name: mu, prior, robustness, and offsets b_k, losses to compare
+        with: λ then follows the excess L_k − b_k (regret; DoReMi). Not beside one.
 
     Attributes
     ----------
@@ -134,30 +134,27 @@ class AgnosticLoss(nn.Module):
 
     def __init__(
         self,
-        mixtures: MixtureSet,
+        mixtures: Objective | Mixtures,
         step: Schedule,
         *,
         adversary: Literal["euclidean", "entropic"] = "euclidean",
         optimistic: bool = False,
-        mu: float = 0.0,
-        prior: DirichletPrior | None = None,
         loss_bound: float | None = None,
-        reference: ArrayLike | None = None,
         held_out: bool = False,
         sizes: ArrayLike | None = None,
         absent: Absent = "auto",
         patience: int = 1000,
         names: Sequence[str] | None = None,
         group: Any = None,
+        **parts: Unpack[Parts],
     ) -> None:
         super().__init__()
-        penalty = _penalty(mu, prior, sizes)
-        self.adversary = Adversary(
-            mixtures, 0.0, kind=adversary, penalty=penalty, optimistic=optimistic
-        )
-        p = mixtures.n_domains
+        objective = objective_of(mixtures, parts, gamma=0.0)
+        Λ, penalty = _seen(objective, sizes)
+        self.adversary = Adversary(Λ, 0.0, kind=adversary, penalty=penalty, optimistic=optimistic)
+        p, b = Λ.n_domains, objective.offsets
         self.held_out, self.group, self.loss_bound = held_out, group, loss_bound
-        self.reference = np.zeros(p) if reference is None else vector("reference", reference, p)
+        self.offsets = np.zeros(p) if b is None else finite_vector("offsets", b, p)
         if loss_bound is not None:
             fix = "give a positive number, or None"
             loss_bound = finite_number("loss_bound", loss_bound, fix, lambda x: x > 0)
@@ -318,10 +315,10 @@ class AgnosticLoss(nn.Module):
             that a domain has been missing). NaN is what is not known yet.
         """
         lam, losses, names = self.adversary.mixture, self._estimates.last, self.names
-        excess = losses - self.reference
+        excess = losses - self.offsets
         found = {"step": float(self.adversary.n_steps)}
         columns = {"loss": losses, "mixture": lam}
-        if self.reference.any():
+        if self.offsets.any():
             columns["excess"] = excess
         for word, values in columns.items():
             found |= {f"{word}/{name}": float(v) for name, v in zip(names, values, strict=True)}
@@ -351,7 +348,7 @@ class AgnosticLoss(nn.Module):
         else:
             raise InputError("step", "has no rows to go by", "call the loss before each step")
         delta = self._estimates.gradient(means, adversary.mixture, inclusion)
-        adversary.step(delta - self.reference, self._step_size(adversary.n_steps + 1))
+        adversary.step(delta - self.offsets, self._step_size(adversary.n_steps + 1))
         self._look_back()
         vars(self)["_is_behind"] = True  # nn.Module's own way to set it takes as long as a sum
 
@@ -458,11 +455,22 @@ def _up_to_date(module: Any, prefix: str, keep_vars: bool) -> None:
     module._write(whole=True)
 
 
-def _penalty(mu: float, prior: DirichletPrior | None, sizes: ArrayLike | None) -> Penalty | None:
-    if prior is not None and mu:
-        raise InputError("prior", f"comes with mu = {mu}", "give one of the two")
-    if prior is not None or not mu:
-        return prior
-    if sizes is None:
-        raise InputError("sizes", "is missing", "χ² compares λ with the rows of each domain")
-    return Chi2Penalty(mu, sizes)
+def _seen(objective: Objective, sizes: ArrayLike | None) -> tuple[MixtureSet, Penalty]:
+    """Λ_t, and what λ pays; the rest of Φ is not seen here."""
+    refuse_parts(
+        objective,
+        "give what is usual, and 0 for gamma: the loss does not see the model's weights",
+        gamma=0.0,
+        norm="squared",
+        multiplicative=False,
+        anchor=None,
+        w_radius=None,
+    )
+    if sizes is not None:
+        m = proportions(sizes)
+        return objective.shrunk(m), objective.penalty(m)
+    Λ = objective.mixtures
+    if not isinstance(Λ, MixtureSet) or objective.mu > 0 or objective.robustness < 1:
+        fix = "give the rows of each domain for mu, robustness, or Λ that is not a set"
+        raise InputError("sizes", "is missing", fix)
+    return Λ, objective.penalty(np.ones(Λ.n_domains))

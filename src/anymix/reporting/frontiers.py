@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_vector
-from anymix.problem.losses import SquaredError
 from anymix.reporting.words import number
 from anymix.solvers.frontier import Frontier, FrontierLosses
 
@@ -202,7 +201,7 @@ def checked_frontier(
     held, fitted = frontier.held_out, frontier.fitted
     found_series = [] if held is None else [_series(HELD_OUT, "held_out", held, order)]
     series = [*found_series, _series(FITTED, "fitted", fitted, order)]
-    other = rooted and not isinstance(frontier.loss, SquaredError | None)
+    other = rooted and frontier.loss is not None and not frontier.loss.is_quadratic
     least = min(float(x.min()) for s in series for x in (s.pooled, s.worst))
     rooted = rooted and not other and least > 0
     return Front(

@@ -26,12 +26,13 @@ __all__ = ["KEPT", "SURE", "NothingGained", "admissible", "check_price", "choose
 
 SURE = 1.645  # paired standard errors: a one-sided test at 5 %
 KEPT = (
-    "no other model is surely better for the worst domain at this price: the ordinary model is kept"
+    "no other model is significantly better for the worst domain at this price: "
+    "the ordinary model is kept"
 )
 
 
 class NothingGained(UserWarning):
-    """No other model is surely better for the worst domain within the price: the reference is kept.
+    """No other model is significantly better for the worst domain: the reference is kept.
 
     Examples
     --------

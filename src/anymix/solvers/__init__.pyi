@@ -8,7 +8,6 @@ from .exact import Solution as Solution
 from .exact import solve as solve
 from .frontier import Frontier as Frontier
 from .frontier import pareto_front as pareto_front
-from .products import solve_multiplicative as solve_multiplicative
 from .stochastic import Iterate as Iterate
 from .stochastic import optimistic_afl as optimistic_afl
 from .stochastic import stochastic_afl as stochastic_afl

@@ -9,9 +9,9 @@ dual variables only make the bound looser, never wrong. A Newton step makes them
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from numbers import Real
-from typing import Any
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,12 +19,15 @@ from scipy.linalg import cho_solve
 from scipy.linalg.lapack import dpotrf
 
 from anymix.errors import InputError
-from anymix.mixtures import MixtureSet, Penalty
-from anymix.problem.objective import Here, Objective, Oracle
+from anymix.mixtures import MixtureSet, Point
+from anymix.mixtures.best_response import newton_response
+from anymix.mixtures.parsing import Mixtures
+from anymix.objective import Objective, Parts, Phi, objective_of
+from anymix.problem.oracle import Here, Oracle
 
 Array = NDArray[np.float64]
 
-__all__ = ["Certificate", "Objective", "bracket", "certificate_at", "certify"]
+__all__ = ["Certificate", "bracket", "certificate_at", "certify"]
 
 AT_ROUNDING = 1e-12  # entries of λ up to it may as well be 0
 
@@ -70,17 +73,16 @@ class Certificate:
 
 def sharper_lower(
     problem: Oracle,
-    objective: Objective,
+    objective: Phi,
     here: Here,
     mixture: Array,
-    w_radius: float | None = None,
 ) -> float:
     """The lower value after a Newton step for this mixture: from its dual, or from its end."""
     step = newton_step(objective, here, mixture)
     if objective.gamma > 0:
-        return objective.lower(here, mixture, step, w_radius)
+        return objective.lower(here, mixture, step)
     there = problem.at(here.w + step, mixture)  # not moved: the proof is of the scores of this w
-    return objective.lower(there, mixture, None, w_radius)
+    return objective.lower(there, mixture)
 
 
 def without_rounding(mixtures: MixtureSet, mixture: Array) -> Array | None:
@@ -95,7 +97,7 @@ def without_rounding(mixtures: MixtureSet, mixture: Array) -> Array | None:
     return cut if mixtures.contains(cut, tol=1e-15) else None
 
 
-def newton_step(objective: Objective, here: Here, mixture: Array) -> Array:
+def newton_step(objective: Phi, here: Here, mixture: Array) -> Array:
     """−∇²Φ⁻¹∇Φ at (w, λ), refined so that its residual is at rounding level."""
     hessian = here.hessian(mixture)
     objective.add_regularizer_hessian(here.w, hessian)
@@ -140,7 +142,7 @@ def bracket(upper: float, lower: float, slack: float) -> Certificate:
     return Certificate(float(upper), float(upper if 0 < lower - upper <= slack else lower))
 
 
-def certificate_at(objective: Objective, here: Here, lower: float) -> Certificate:
+def certificate_at(objective: Phi, here: Here, lower: float) -> Certificate:
     """What the w looked at reaches, and a lower value."""
     upper = objective.upper(here)
     return bracket(upper, lower, objective.doubt(here) if lower > upper else 0.0)
@@ -148,17 +150,10 @@ def certificate_at(objective: Objective, here: Here, lower: float) -> Certificat
 
 def certify(
     problem: Oracle,
-    mixtures: MixtureSet | None,
+    mixtures: Objective | Mixtures,
     w: ArrayLike,
     mixture: ArrayLike,
-    gamma: float = 1e-3,
-    mu: float = 0.0,
-    *,
-    norm: str = "squared",
-    offsets: ArrayLike | None = None,
-    prior: Penalty | None = None,
-    anchor: ArrayLike | None = None,
-    w_radius: float | None = None,
+    **parts: Unpack[Parts],
 ) -> Certificate:
     """lower ≤ min_w max_{λ∈Λ} Φ(w, λ) ≤ upper, from any model w and any mixture in Λ.
 
@@ -169,25 +164,16 @@ def certify(
     ----------
     problem : Oracle
         LinearDomains, or any oracle of the same sums (clients, workers).
-    mixtures : MixtureSet or None
-        Λ; None is the whole simplex.
+    mixtures : Objective, MixtureSet, function, str or None
+        Φ; or Λ alone, and the rest by name.
     w : array-like of shape (D,)
         The model.
     mixture : array-like of shape (p,)
         The λ in Λ that proves the lower value.
-    gamma, mu : float
-        The weights of the regulariser and of the χ² penalty on λ.
-    norm : {"squared", "plain"}
-        The regulariser, ½‖w − a‖² or ‖w − a‖.
-    offsets : array-like of shape (p,), optional
-        The b_k; 0 by default.
-    prior : Penalty, optional
-        A prior on λ instead of mu: a `DirichletPrior`, or a `LogPrior` of `anymix.mixtures`.
-    anchor : array-like of shape (D,), optional
-        a, towards which the regulariser pulls; 0 by default.
-    w_radius : float, optional
-        Compare with models of at most this length only. With γ = 0 there may be no best model;
-        without w_radius the lower value is then tight only close to the optimum.
+    **parts : Any
+        Parts of an `Objective` by name: gamma (1e-3), mu, norm, prior, ...; not beside one. With
+        w_radius the model is compared with models of at most this length only: with γ = 0 there may
+        be no best model, and without w_radius the lower value is then tight only near the optimum.
 
     Returns
     -------
@@ -203,46 +189,88 @@ def certify(
     >>> ax.certify(problem, ax.Simplex(2), [0.0, 0.0], [0.0, 1.0], gamma=0.0).gap < 1e-9
     True
     """
-    objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior, anchor)
+    objective = objective_of(mixtures, parts)
+    phi = replace(objective, multiplicative=False).on(problem)
     lam = np.asarray(mixture, dtype=np.float64)
-    if lam.shape != (problem.n_domains,) or not objective.mixtures.contains(lam, tol=1e-8):
-        raise InputError("mixture", f"is not in {objective.mixtures!r}", "project it first")
-    lam = objective.mixtures.project(lam)  # the proof is for a member, not for one up to rounding
+    if lam.shape != (problem.n_domains,) or not phi.mixtures.contains(lam, tol=1e-8):
+        raise InputError("mixture", f"is not in {phi.mixtures!r}", "project it first")
+    lam = phi.mixtures.project(lam)  # the proof is for a member, not for one up to rounding
     here = problem.at(w)
-    if w_radius is not None:
-        _check_radius(w_radius, here.w)
+    length = float(np.linalg.norm(here.w))
+    if phi.w_radius is not None and length > phi.w_radius * (1 + 1e-12):
+        found = f"has length {length} but w_radius is {phi.w_radius}"
+        raise InputError("w", found, "shorten w first")
+    if objective.multiplicative:
+        return certificate_of_product(problem, objective, here, lam)
+    return _certificate(problem, phi, here, lam)
+
+
+def certificate_of_product(
+    problem: Oracle, objective: Objective, here: Here, mixture: Array
+) -> Certificate:
+    """The same for max_λ p(λ) Σ_k λ_k L_k(w) + γR(w − a), with p a prior that multiplies.
+
+    At a fixed λ, with π = p(λ), the product is π (Σ_k λ_k L_k + (γ/π) R): π times what is proved of
+    an ordinary objective bounds it from below.
+    """
+    phi = replace(objective, multiplicative=False).on(problem)
+    upper = largest_product(phi, here.losses) + phi.regularizer(here.w)
+    density = math.exp(-phi.penalty.value(mixture))
+    at_mixture = replace(
+        objective,
+        mixtures=Point(mixture),
+        gamma=objective.gamma / density,
+        prior=None,
+        multiplicative=False,
+        robustness=1.0,
+    )
+    lower = density * _certificate(problem, at_mixture.on(problem), here, mixture).lower
+    return bracket(upper, lower, 1e-9 * abs(upper))
+
+
+def largest_product(phi: Phi, losses: Array) -> float:
+    """max_{λ∈Λ} p(λ) ⟨λ, L⟩: the maximum of the concave log p + log ⟨λ, L⟩."""
+    prior, mixtures = phi.penalty, phi.mixtures
+
+    def value(lam: Array) -> float:
+        mean = float(lam @ losses)
+        return prior.value(lam) - math.log(mean) if mean > 0 else math.inf
+
+    def gradient(lam: Array) -> Array:
+        return prior.gradient(lam) - losses / float(lam @ losses)
+
+    def curvature(lam: Array) -> tuple[Array, Array]:
+        return (losses / float(lam @ losses))[:, None], prior.hessian(lam)
+
+    nothing = np.zeros(len(losses))
+    lam = newton_response(mixtures, nothing, value, gradient, curvature)
+    g = -gradient(lam)
+    left = max(float(g @ (mixtures.maximize(g) - lam)), 0.0)  # by concavity at most so much more
+    return math.exp(left - value(lam))
+
+
+def _certificate(problem: Oracle, phi: Phi, here: Here, mixture: Array) -> Certificate:
+    """What the w looked at reaches, and the best lower value that can be had near it."""
     inside = problem.conditioned()
     if inside is None:
-        return certificate_at(objective, here, _lower(problem, objective, here, lam, w_radius))
+        return certificate_at(phi, here, _lower(problem, phi, here, mixture))
     unit, lower = inside.scale * inside.scale, -np.inf
-    if w_radius is not None:  # the ball is one of these w, not of the inner ones
-        lower = _lower(problem, objective, here, lam, w_radius) / unit
-    inner, here = objective.inside(inside), inside.problem.at(inside.inward(here.w))
-    lower = max(lower, _lower(inside.problem, inner, here, lam, None))
+    if phi.w_radius is not None:  # the ball is one of these w, not of the inner ones
+        lower = _lower(problem, phi, here, mixture) / unit
+    inner, here = phi.inside(inside), inside.problem.at(inside.inward(here.w))
+    lower = max(lower, _lower(inside.problem, inner, here, mixture))
     found = certificate_at(inner, here, lower)
     return Certificate(found.upper * unit, found.lower * unit)
 
 
-def _lower(
-    problem: Oracle, objective: Objective, here: Here, mixture: Array, w_radius: float | None
-) -> float:
+def _lower(problem: Oracle, phi: Phi, here: Here, mixture: Array) -> float:
     """The best of the lower values that can be had near w."""
-    lower = objective.lower(here, mixture, None, w_radius)
+    lower = phi.lower(here, mixture)
     if problem.is_smooth and problem.n_parameters <= problem.hessian_up_to:
-        lower = max(lower, sharper_lower(problem, objective, here, mixture, w_radius))
-        cut = without_rounding(objective.mixtures, mixture) if objective.gamma == 0 else None
+        lower = max(lower, sharper_lower(problem, phi, here, mixture))
+        cut = without_rounding(phi.mixtures, mixture) if phi.gamma == 0 else None
         if cut is not None:
-            lower = max(lower, sharper_lower(problem, objective, here, cut, w_radius))
-    elif problem.is_smooth and objective.gamma > 0:  # far away, no step says nothing of intercepts
-        lower = max(lower, objective.lower(here, mixture, np.zeros(len(here.w)), w_radius))
+            lower = max(lower, sharper_lower(problem, phi, here, cut))
+    elif problem.is_smooth and phi.gamma > 0:  # far away, no step says nothing of intercepts
+        lower = max(lower, phi.lower(here, mixture, np.zeros(len(here.w))))
     return lower
-
-
-def _check_radius(w_radius: float, w: Array) -> None:
-    if not (isinstance(w_radius, Real) and w_radius >= 0):
-        raise InputError(
-            "w_radius", f"is {w_radius!r}", "give a number ≥ 0, or None for all models"
-        )
-    length = np.linalg.norm(w)
-    if length > w_radius * (1 + 1e-12):
-        raise InputError("w", f"has length {length} but w_radius is {w_radius}", "shorten w first")

@@ -15,7 +15,8 @@ from scipy.linalg import cho_solve, eigh
 from scipy.linalg.blas import dger
 from scipy.linalg.lapack import dpotrs, dtrtrs
 
-from anymix.problem.objective import Here, Objective, Oracle
+from anymix.objective import Phi
+from anymix.problem.oracle import Here, Oracle
 from anymix.solvers.certificates import damped_cholesky
 
 Array = NDArray[np.float64]
@@ -67,7 +68,7 @@ class Curvature(Protocol):
 
 
 def choose_curvature(
-    problem: Oracle, objective: Objective, rows: int, steps: Steps | None = None
+    problem: Oracle, objective: Phi, rows: int, steps: Steps | None = None
 ) -> Curvature:
     """The true curvature while a Hessian costs about as much as what it saves."""
     if problem.n_parameters <= problem.dense_up_to:
@@ -87,7 +88,7 @@ def centred(n_scores: int, w: Array) -> Array:
 class Newton:
     """H = ∇²Φ(w, λ) itself."""
 
-    def __init__(self, problem: Oracle, objective: Objective, rows: int) -> None:
+    def __init__(self, problem: Oracle, objective: Phi, rows: int) -> None:
         self.problem, self.objective, self.damping = problem, objective, 0.0
         self.n_rows = rows * problem.n_parameters
 
@@ -155,7 +156,7 @@ class LimitedMemory:
     refine = None  # a step from here costs as much as the next iteration
     is_newton = False
 
-    def __init__(self, problem: Oracle, objective: Objective, steps: Steps | None = None) -> None:
+    def __init__(self, problem: Oracle, objective: Phi, steps: Steps | None = None) -> None:
         self.problem, self.objective = problem, objective
         self.pairs: list[tuple[Array, Array, float]] = []  # (s, y, 1/⟨s, y⟩)
         self.scale, self.age = 1.0, 0
@@ -232,7 +233,7 @@ class LimitedMemory:
 
 
 def _preconditioner(
-    problem: Oracle, objective: Objective, here: Here, mixture: Array
+    problem: Oracle, objective: Phi, here: Here, mixture: Array
 ) -> Callable[[Array], Array]:
     """V ↦ P⁻¹V, P the Hessian's blocks from a sample of rows, or its diagonal.
 

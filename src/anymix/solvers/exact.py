@@ -1,39 +1,43 @@
 """The exact solution of min_w max_{λ∈Λ} Φ(w, λ), with its certificate.
 
 The iterates of `sqp` are followed until the gap between what the model reaches and what no model
-can beat is small. The problem is an oracle of sums (`problem.objective`): rows here, or far away.
+can beat is small. The problem is an oracle of sums (`problem.oracle`): rows here, or far away.
 """
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures import MixtureSet, Penalty
-from anymix.problem.objective import Conditioned, Here, Objective, Oracle
+from anymix.mixtures.parsing import Mixtures
+from anymix.objective import Objective, Parts, Phi, objective_of, refuse_parts
+from anymix.problem.oracle import Conditioned, Here, Oracle
 from anymix.solvers.certificates import (
     Certificate,
+    bracket,
     certificate_at,
+    certificate_of_product,
     sharper_lower,
     without_rounding,
 )
 from anymix.solvers.curvature import centred
-from anymix.solvers.sqp import Iterate, Waypoint, iterates
-from anymix.solvers.trails import Trail
+from anymix.solvers.sqp import Iterate, Trail, Waypoint, iterates
 
 Array = NDArray[np.float64]
 Record = dict[str, Any]
 
 __all__ = ["Record", "Solution", "check_solver_input", "solve", "starting_point", "with_mean_of"]
 
+MOST_TURNS = 50  # of a prior that multiplies
 TO_CLOSE_IT = (
     "raise max_iter or tol, centre or scale the columns, or raise gamma (with gamma = 0 there is "
     "no best model for separable data, and no proof where columns differ by rounding only)"
@@ -87,20 +91,15 @@ class Solution:
 
 def solve(
     problem: Oracle,
-    mixtures: MixtureSet | None = None,
-    gamma: float = 1e-3,
-    mu: float = 0.0,
-    norm: str = "squared",
-    offsets: ArrayLike | None = None,
-    tol: float = 1e-6,
+    mixtures: Objective | Mixtures = None,
     *,
-    prior: Penalty | None = None,
-    anchor: ArrayLike | None = None,
+    tol: float = 1e-6,
     start: Solution | Waypoint | ArrayLike | None = None,
     max_iter: int = 1000,
     verbose: bool = False,
+    **parts: Unpack[Parts],
 ) -> Solution:
-    """min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w − a) − μ χ²(λ‖m̄) + log p_Λ(λ), certified.
+    """min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w − a) − μ χ²(λ‖m̄) + log p(λ), certified.
 
     A gap above tol at the end raises a ConvergenceWarning that names it.
 
@@ -108,30 +107,20 @@ def solve(
     ----------
     problem : Oracle
         LinearDomains, or any oracle of the same sums (clients, workers).
-    mixtures : MixtureSet, optional
-        Λ; the whole simplex by default.
-    gamma : float, default 1e-3
-        The weight γ of R; the intercept is free.
-    mu : float, default 0
-        Weight of the χ² penalty that keeps λ near the sample proportions m̄.
-    norm : {"squared", "plain"}
-        The regulariser R, ½‖w − a‖² or ‖w − a‖.
-    offsets : array-like of shape (p,), optional
-        b_k; with b_k the best loss of domain k alone the solution is minimax regret.
+    mixtures : Objective, MixtureSet, function, str or None
+        What is to be minimised; or Λ alone (None is the whole simplex), and the rest by name.
     tol : float, default 1e-6
         Stop when the duality gap is at most tol (times the loss of the best constant model where
         that is below 1, as in regression on small targets; never below rounding).
-    prior : Penalty, optional
-        A prior on λ instead of mu: a `DirichletPrior`, or a `LogPrior` of `anymix.mixtures`.
-    anchor : array-like of shape (D,), optional
-        a, a model towards which R pulls, such as the ordinary one; 0 by default. Its intercepts
-        do not matter.
     start : Solution or array-like of shape (D,), optional
         An earlier Solution (warm start along a path), or a vector w.
     max_iter : int, default 1000
         The largest number of iterations.
     verbose : bool, default False
         Show a progress line.
+    **parts : Any
+        Parts of an `Objective` by name: gamma (1e-3), mu, norm, prior, offsets, anchor, ...; not
+        beside one.
 
     Returns
     -------
@@ -151,15 +140,24 @@ def solve(
     >>> agnostic.certificate.gap < 1e-6
     True
     """
+    objective = objective_of(mixtures, parts)
     check_solver_input(problem, tol, max_iter)
     problem = problem.merged()
-    objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior, anchor)
-    return solve_objective(problem, objective, tol, start, max_iter, verbose=verbose)
+    if objective.multiplicative:
+        return _solve_product(problem, objective, tol, start, max_iter)
+    phi = phi_to_solve(problem, objective)
+    return solve_phi(problem, phi, tol, start, max_iter, verbose=verbose)
 
 
-def solve_objective(
+def phi_to_solve(problem: Oracle, objective: Objective) -> Phi:
+    """Φ of a problem; the exact solver knows no ball."""
+    refuse_parts(objective, "leave it out: the exact solver takes no ball", w_radius=None)
+    return objective.on(problem)
+
+
+def solve_phi(
     problem: Oracle,
-    objective: Objective,
+    objective: Phi,
     tol: float,
     start: Solution | Waypoint | ArrayLike | None,
     max_iter: int,
@@ -167,29 +165,7 @@ def solve_objective(
     verbose: bool = False,
     trail: Trail | None = None,
 ) -> Solution:
-    """The same, of a problem whose rows are merged and an objective that is made.
-
-    Parameters
-    ----------
-    problem : Oracle
-        The losses.
-    objective : Objective
-        All else.
-    tol : float
-        As in `solve`.
-    start : Solution, Waypoint, array-like or None
-        Where to begin.
-    max_iter : int
-        The largest number of iterations.
-    verbose : bool
-        Show a progress line.
-    trail : Trail or None
-        What other models of the same rows have left; this one leaves its own there.
-
-    Returns
-    -------
-    Solution
-    """
+    """The solution for merged rows; `trail` is what other models of the same rows have left."""
     tol *= problem.loss_scale
     inside = problem.conditioned()
     with _progress(verbose) as watch:
@@ -210,7 +186,7 @@ def check_solver_input(problem: Oracle, tol: float, max_iter: int) -> None:
     """Refuse losses without curvature, and numbers that say nothing."""
     if not problem.is_smooth:
         loss = getattr(problem, "loss", "the loss")
-        fix = "use CrossEntropy, SquaredError or Huber here, or a stochastic solver"
+        fix = "use a loss with curvature such as CrossEntropy here, or a stochastic solver"
         raise InputError("", f"{loss} has no curvature for the exact solver", fix)
     if not (isinstance(tol, numbers.Real) and 0 < tol < np.inf):
         raise InputError("tol", f"is {tol!r}", "give a positive number such as 1e-6")
@@ -220,7 +196,7 @@ def check_solver_input(problem: Oracle, tol: float, max_iter: int) -> None:
 
 def _solve(
     problem: Oracle,
-    objective: Objective,
+    objective: Phi,
     tol: float,
     start: Solution | Waypoint | ArrayLike | None,
     max_iter: int,
@@ -235,7 +211,7 @@ def _solve(
     return _followed(problem, objective, path, tol, max_iter, watch)
 
 
-def _said(problem: Oracle, objective: Objective, w: Array, found: _Found, tol: float) -> Solution:
+def _said(problem: Oracle, objective: Phi, w: Array, found: _Found, tol: float) -> Solution:
     """All that is said of w, after a look at it that knows no other: steps leave their rounding."""
     here = problem.at(w)
     certificate = certificate_at(objective, here, found.lower)
@@ -255,7 +231,7 @@ def _said(problem: Oracle, objective: Objective, w: Array, found: _Found, tol: f
 
 def _solve_inside(
     inside: Conditioned,
-    objective: Objective,
+    objective: Phi,
     tol: float,
     start: Solution | Waypoint | ArrayLike | None,
     max_iter: int,
@@ -284,7 +260,7 @@ def _solve_inside(
 
 def starting_point(
     problem: Oracle,
-    objective: Objective,
+    objective: Phi,
     start: Solution | Waypoint | ArrayLike | None,
     trail: Trail | None = None,
 ) -> tuple[Here, Array]:
@@ -304,7 +280,7 @@ def starting_point(
 
 
 def _asked(
-    problem: Oracle, objective: Objective, start: Solution | Waypoint | ArrayLike, trail: Trail
+    problem: Oracle, objective: Phi, start: Solution | Waypoint | ArrayLike, trail: Trail
 ) -> tuple[Here, Array]:
     """The start asked for, unless the anchor is better: from far out the way is long."""
     w = np.asarray(start.w if isinstance(start, Solution | Waypoint) else start, dtype=np.float64)
@@ -336,7 +312,7 @@ class _Found:
 
 def _followed(
     problem: Oracle,
-    objective: Objective,
+    objective: Phi,
     path: Iterator[Iterate],
     tol: float,
     max_iter: int,
@@ -362,7 +338,7 @@ def _followed(
     return _Found(there.w, proof, lower, history)
 
 
-def _lower(problem: Oracle, objective: Objective, at: Iterate, small: float) -> tuple[float, Array]:
+def _lower(problem: Oracle, objective: Phi, at: Iterate, small: float) -> tuple[float, Array]:
     """A lower value and the λ that proves it: the iterate's, or the same less its rounding."""
     bound, mixture = _lower_of(problem, objective, at, small), at.mixture
     if objective.gamma > 0 or at.upper - bound <= small or len(at.step) > problem.hessian_up_to:
@@ -372,7 +348,7 @@ def _lower(problem: Oracle, objective: Objective, at: Iterate, small: float) -> 
     return (bound, mixture) if cut is None or bound >= other else (other, cut)
 
 
-def _lower_of(problem: Oracle, objective: Objective, at: Iterate, small: float) -> float:
+def _lower_of(problem: Oracle, objective: Phi, at: Iterate, small: float) -> float:
     """The proof from the model's step, or from an exact Newton step where only that is tight.
 
     H is not quite the curvature at λ: the step leaves g = ∇Φ + ∇²Φ·step of the gradient, which
@@ -396,6 +372,63 @@ def _lower_of(problem: Oracle, objective: Objective, at: Iterate, small: float) 
         if objective.shrinkage.price(g) > 0.1 * small:
             step = step - at.refine(g)
     return objective.lower(here, mixture, step, spare=0.05 * small)
+
+
+def _solve_product(
+    problem: Oracle,
+    objective: Objective,
+    tol: float,
+    start: Solution | Waypoint | ArrayLike | None,
+    max_iter: int,
+) -> Solution:
+    """min_w max_{λ∈Λ} p(λ) L(w, λ) + γ R(w − a),  L(w, λ) = Σ_k λ_k L_k(w), with a certificate.
+
+    The product need not be concave in λ, not even where p is (p = 2 λ_1 and L = (1, 0) give
+    2 λ_1²). But for a log-concave p and losses ≥ 0 its logarithm log p(λ) + log L(w, λ) is, so the
+    two players have a saddle point (w*, λ*) all the same (Sion, On general minimax theorems, 1958).
+    There, with v = L(w*, λ*) and π = p(λ*), λ* also maximises L(w*, λ) + v log p(λ), and w* also
+    minimises L(w, λ*) + (γ/π) R(w): it is the saddle point of an additive prior, v log p, with γ/π
+    for γ. So the solver above finds it, once v and π are known; they are found by turns.
+    """
+    additive = replace(objective, multiplicative=False)
+    phi = phi_to_solve(problem, additive)
+    prior = phi.penalty
+    lam = phi.best_response(np.zeros(problem.n_domains))
+    here = problem.at(np.zeros(problem.n_parameters))
+    v, π = float(lam @ here.losses), math.exp(-prior.value(lam))
+    upper, lower, history = math.inf, -math.inf, list[Record]()
+    best, mixture = here, lam
+    for number in range(1, min(max_iter, MOST_TURNS) + 1):
+        inner = replace(additive, gamma=objective.gamma / π, prior=prior.times(max(v, 1e-12)))
+        found = solve_phi(problem, inner.on(problem), min(tol / π, 1e-6) / 10, start, 1000)
+        start, here = None, problem.at(found.w)
+        proof = certificate_of_product(problem, objective, here, found.mixture)
+        if proof.upper < upper:
+            upper, best = proof.upper, here
+        if proof.lower > lower:
+            lower, mixture = proof.lower, found.mixture
+        history.append(
+            {
+                "iteration": number,
+                "upper": upper,
+                "lower": lower,
+                "gap": upper - lower,
+                "worst_domain": int(np.argmax(best.losses)),
+                "mixture": mixture.tolist(),
+            }
+        )
+        if upper - lower <= tol:
+            break
+        π = math.exp(-prior.value(found.mixture))
+        v = math.sqrt(v * float(found.mixture @ here.losses))  # halfway, or it may swing
+    known = bracket(upper, lower, 1e-9 * abs(upper))
+    if known.gap > tol:
+        from anymix.solvers.gap_warning import warn_of_gap  # loads scikit-learn
+
+        fix = "raise max_iter or tol, or gamma"
+        warn_of_gap(f"{len(history)} turns", known.gap, tol, fix, level=4)
+    done = len(history), history, known.gap <= tol
+    return Solution(best.w, mixture, best.losses, upper, known, *done)
 
 
 def _record(n_iter: int, at: Iterate, lower: float) -> Record:

@@ -10,16 +10,18 @@ is not degraded where that does not help the worst mixture (Section 2.3 of the p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError, finite_number
 from anymix.mixtures import MixtureSet
+from anymix.mixtures.parsing import Mixtures
+from anymix.objective import Objective, Parts, objective_of
 from anymix.problem.losses import Loss
-from anymix.problem.objective import Oracle, checked_set
+from anymix.problem.oracle import Oracle
 from anymix.solvers.exact import Solution, solve
 
 Array = NDArray[np.float64]
@@ -124,12 +126,12 @@ class Frontier:
 
 def pareto_front(
     problem: Oracle,
-    mixtures: MixtureSet | None = None,
+    mixtures: Objective | Mixtures = None,
     robustness: ArrayLike = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0),
-    gamma: float = 1e-3,
     *,
-    offsets: ArrayLike | None = None,
-    **options: Any,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    **parts: Any,
 ) -> Frontier:
     """w_t for each t: min_w (1−t) Σ_k m̄_k L_k + t max_{λ∈Λ} Σ_k λ_k L_k + γ R(w − a).
 
@@ -139,16 +141,14 @@ def pareto_front(
     ----------
     problem : Oracle
         LinearDomains, or any oracle of the same sums.
-    mixtures : MixtureSet, optional
-        Λ; the whole simplex by default.
+    mixtures : Objective, MixtureSet, function, str or None
+        Φ, whose own robustness does not matter; or Λ alone, and the rest by name.
     robustness : array-like of shape (T,)
         t, numbers in [0, 1], in rising order.
-    gamma : float
-        The weight γ of R.
-    offsets : array-like of shape (p,), optional
-        b, subtracted from the losses.
-    **options : Any
-        Other options of `solve`: norm, anchor, mu, tol, max_iter.
+    tol, max_iter : float and int
+        As in `solve`.
+    **parts : Any
+        Parts of an `Objective` by name: gamma (1e-3), mu, norm, prior, ...; not beside one.
 
     Returns
     -------
@@ -172,21 +172,20 @@ def pareto_front(
     ]
     if not path or path != sorted(path):
         raise InputError("robustness", f"is {robustness!r}", fix)
-    base = checked_set(mixtures, problem.n_domains)
-    reference = problem.sizes / problem.sizes.sum()
+    objective = objective_of(mixtures, cast(Parts, parts))
     found: list[Solution] = []
     for t in path:
-        start = found[-1] if found else None
-        target = base.shrunk(t, reference)
-        found.append(solve(problem, target, gamma, offsets=offsets, start=start, **options))
+        start, at_t = found[-1] if found else None, replace(objective, robustness=t)
+        found.append(solve(problem, at_t, start=start, tol=tol, max_iter=max_iter))
     losses = np.array([s.domain_losses for s in found])
-    b = np.zeros(problem.n_domains) if offsets is None else np.asarray(offsets, dtype=np.float64)
+    names = getattr(problem, "domain_names", None)
+    b = np.zeros(problem.n_domains) if objective.offsets is None else np.asarray(objective.offsets)
     return Frontier(
         np.array(path),
-        np.full(len(path), float(gamma)),
-        np.asarray(getattr(problem, "domain_names", range(problem.n_domains))),
+        np.full(len(path), objective.gamma),
+        np.asarray(range(problem.n_domains) if names is None else names),
         tuple(found),
-        frontier_losses(losses, base, b, reference),
+        frontier_losses(losses, objective.target(problem.sizes, names), b, problem.reference),
         loss=getattr(problem, "loss", None),
     )
 

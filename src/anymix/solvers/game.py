@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
@@ -12,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures import Adversary, MixtureSet, Penalty
+from anymix.mixtures import Adversary, MixtureSet
+from anymix.objective import Objective, Phi
 from anymix.problem.linear import LinearDomains
-from anymix.solvers.certificates import Objective
 from anymix.solvers.optimizers import SGD, Optimizer
 from anymix.solvers.players import Players
 from anymix.solvers.samplers import MixtureSampler, ModelSampler, PerDomain, companion
@@ -31,14 +30,13 @@ class Game:
     """The checked arguments of a run."""
 
     problem: LinearDomains
-    objective: Objective
+    objective: Phi
     step_w: Callable[[int], float]
     step_mixture: Callable[[int], float]
     sampler: ModelSampler
     mixture_sampler: MixtureSampler
     adversary: Kind
     optimizer: Optimizer
-    w_radius: float | None
     start: Array
     start_mixture: ArrayLike | None
     seed: int | np.random.Generator
@@ -52,7 +50,7 @@ class Game:
     def of(
         cls,
         problem: LinearDomains,
-        mixtures: MixtureSet | None,
+        objective: Objective,
         *,
         step_w: Schedule,
         step_mixture: Schedule,
@@ -60,12 +58,6 @@ class Game:
         mixture_sampler: MixtureSampler | None = None,
         adversary: Kind = "euclidean",
         optimizer: Optimizer | None = None,
-        gamma: float = 0.0,
-        mu: float = 0.0,
-        norm: str = "squared",
-        prior: Penalty | None = None,
-        offsets: ArrayLike | None = None,
-        w_radius: float | None = None,
         start: ArrayLike | None = None,
         start_mixture: ArrayLike | None = None,
         seed: int | np.random.Generator = 0,
@@ -74,20 +66,19 @@ class Game:
     ) -> Game:
         """The arguments of `stochastic_afl`, checked."""
         sampler = PerDomain() if sampler is None else sampler
-        _check(w_radius, adversary, every)
+        _check(adversary, every)
         w = np.zeros(problem.n_parameters) if start is None else problem._check_w(start)
-        objective = Objective.of(problem, mixtures, gamma, mu, norm, offsets, prior)
-        _check_start(start_mixture, objective.mixtures)
+        phi = objective.on(problem)
+        _check_start(start_mixture, phi.mixtures)
         return cls(
             problem=problem,
-            objective=objective,
+            objective=phi,
             step_w=as_function("step_w", step_w),
             step_mixture=as_function("step_mixture", step_mixture),
             sampler=sampler,
             mixture_sampler=mixture_sampler or companion(sampler),
             adversary=adversary,
             optimizer=SGD() if optimizer is None else optimizer,
-            w_radius=w_radius,
             start=w,
             start_mixture=start_mixture,
             seed=seed,
@@ -108,7 +99,7 @@ class Game:
     def begin(self, state: Mapping[str, Any] | None) -> tuple[Players, np.random.Generator]:
         """The players and the source of uniforms at the start, or where `state` was taken."""
         rng = np.random.default_rng(self.seed)
-        rules = self.optimizer, self.step_w, self.step_mixture, self.w_radius
+        rules = self.optimizer, self.step_w, self.step_mixture, self.objective.w_radius
         players = Players(self.start, self.opponent(), *rules)
         if state is not None:
             players.load_state_dict(state)
@@ -116,10 +107,7 @@ class Game:
         return players, rng
 
 
-def _check(w_radius: float | None, adversary: str, every: float) -> None:
-    if not (w_radius is None or (isinstance(w_radius, Real) and 0 < w_radius < math.inf)):
-        fix = "give a positive number, or None for no bound"
-        raise InputError("w_radius", f"is {w_radius!r}", fix)
+def _check(adversary: str, every: float) -> None:
     if adversary not in ("euclidean", "entropic"):
         raise InputError("adversary", f"is {adversary!r}", "give 'euclidean' or 'entropic'")
     if not (isinstance(every, Real) and every >= 1 and every % 1 == 0):

@@ -43,20 +43,6 @@ class GapWarning(ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has 
 
 
 def warn_of_gap(work: str, gap: float, tol: float, fix: str, level: int = 3) -> None:
-    """Warn whoever called the solver that called this.
-
-    Parameters
-    ----------
-    work : str
-        What was done, such as "3 passes".
-    gap : float
-        The gap at the end.
-    tol : float
-        The gap that was asked for.
-    fix : str
-        What to do, such as "raise max_iter".
-    level : int
-        How many calls up the one to warn is: 3 if the solver itself calls this.
-    """
+    """Warn whoever called the solver that called this."""
     found = f"stopped after {work} with gap {gap:.2e} above the {tol:.2e} asked for"
     warnings.warn(GapWarning(found, fix), stacklevel=level)

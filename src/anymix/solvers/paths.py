@@ -11,18 +11,18 @@ from collections.abc import Callable
 from itertools import islice
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from anymix.mixtures import MixtureSet, Penalty
-from anymix.problem.objective import Here, Objective, Oracle
+from anymix.objective import Objective, Phi
+from anymix.problem.oracle import Here, Oracle
 from anymix.solvers.exact import (
     check_solver_input,
-    solve_objective,
+    phi_to_solve,
+    solve_phi,
     starting_point,
     with_mean_of,
 )
-from anymix.solvers.sqp import Iterate, Waypoint, iterates
-from anymix.solvers.trails import Trail
+from anymix.solvers.sqp import Iterate, Trail, Waypoint, iterates
 
 Array = NDArray[np.float64]
 
@@ -33,37 +33,26 @@ FEW = 20  # steps; where more are needed, only a proof says when to stop
 
 
 class Path:
-    """Models of one problem, good to about `tol`, each found quickly from another one.
+    """Models of one problem, each found quickly from another one.
 
-    Parameters
-    ----------
-    problem : Oracle
-        The losses.
-    norm : str
-        R(w) is ½‖w‖² ("squared") or ‖w‖ ("plain").
-    tol : float
-        How far a model may be from the best one, as in `solve`.
-    max_iter : int
-        Iterations at most. Where few are not enough, or Newton's steps are not to be trusted,
-        `solve` itself is asked.
+    They are good to about `tol`. Where few of Newton's steps are not enough, or cannot be trusted,
+    `solve` itself is asked.
 
     Examples
     --------
     >>> import anymix as ax
     >>> problem = ax.LinearDomains([[0.0]] * 4, [1, 1, 0, 1], ["a", "a", "b", "b"])
     >>> path = Path(problem)
-    >>> first = path.model(ax.Point([0.5, 0.5]), gamma=0.1)
-    >>> second = path.model(ax.Simplex(2), gamma=0.1, start=first)
+    >>> first = path.model(ax.Objective(ax.Point([0.5, 0.5]), gamma=0.1))
+    >>> second = path.model(ax.Objective(gamma=0.1), start=first)
     >>> float(first.domain_losses.max().round(2)), float(second.domain_losses.max().round(2))
     (0.84, 0.69)
     """
 
-    def __init__(
-        self, problem: Oracle, norm: str = "squared", tol: float = 1e-4, max_iter: int = 1000
-    ) -> None:
+    def __init__(self, problem: Oracle, tol: float = 1e-4, max_iter: int = 1000) -> None:
         check_solver_input(problem, tol, max_iter)
         self.problem = problem.merged()
-        self.norm, self.asked, self.max_iter = norm, tol, max_iter
+        self.asked, self.max_iter = tol, max_iter
         self.inside = self.problem.conditioned()
         self.inner = self.problem if self.inside is None else self.inside.problem
         self.unit = 1.0 if self.inside is None else self.inside.scale**2
@@ -72,50 +61,17 @@ class Path:
         self._last: tuple[Waypoint, Here] | None = None  # the model found last
         self._fork: tuple[Waypoint, Here] | None = None  # where several ways begin
 
-    def model(
-        self,
-        mixtures: MixtureSet,
-        gamma: float,
-        mu: float = 0.0,
-        offsets: ArrayLike | None = None,
-        anchor: ArrayLike | None = None,
-        start: Waypoint | None = None,
-        prior: Penalty | None = None,
-    ) -> Waypoint:
-        """About min_w max_{λ∈Λ} Σ_k λ_k (L_k(w) − b_k) + γ R(w − a) − μ χ²(λ‖m̄).
-
-        Parameters
-        ----------
-        mixtures : MixtureSet
-            Λ.
-        gamma, mu : float
-            γ and μ.
-        offsets : array-like of shape (p,) or None
-            b; None is 0.
-        anchor : array-like of shape (D,) or None
-            a; None is 0.
-        start : Waypoint or None
-            Another model of this path, to begin at.
-        prior : Penalty or None
-            A prior on λ instead of mu.
-
-        Returns
-        -------
-        Waypoint
-        """
-        objective = Objective.of(
-            self.problem, mixtures, gamma, mu, self.norm, offsets, prior, anchor
-        )
-        at = self._settled(objective, start)
+    def model(self, objective: Objective, start: Waypoint | None = None) -> Waypoint:
+        """About the least w, begun at another model of this path."""
+        phi = phi_to_solve(self.problem, objective)
+        at = self._settled(phi, start)
         if at is not None:
             return self._found(at.there, at.mixture)
         self._last = None  # makes room
-        found = solve_objective(
-            self.problem, objective, self.asked, start, self.max_iter, trail=self._trail
-        )
+        found = solve_phi(self.problem, phi, self.asked, start, self.max_iter, trail=self._trail)
         return Waypoint(found.w, found.mixture, found.domain_losses)
 
-    def _settled(self, objective: Objective, start: Waypoint | None) -> Iterate | None:
+    def _settled(self, objective: Phi, start: Waypoint | None) -> Iterate | None:
         """The first of Newton's steps after which little is left; None if that takes too long.
 
         A learnt curvature, or that of a norm near its kink, may be far too large. Then it says
@@ -134,7 +90,7 @@ class Path:
                 return at
         return None
 
-    def _begin(self, objective: Objective, start: Waypoint | None) -> tuple[Here, Array]:
+    def _begin(self, objective: Phi, start: Waypoint | None) -> tuple[Here, Array]:
         if start is None:
             return starting_point(self.inner, objective, None)
         here, mixture = self._known(start), objective.mixtures.project(start.mixture)
@@ -160,7 +116,7 @@ class Path:
         return found
 
 
-def _left(objective: Objective, at: Iterate, inverse: Callable[[Array], Array]) -> float:
+def _left(objective: Phi, at: Iterate, inverse: Callable[[Array], Array]) -> float:
     """About how much Φ can still fall: max_λ Φ(w, λ) − Φ(w, λ') + ½ gᵀH⁻¹g, g = ∇_w Φ(w, λ').
 
     The last part is what another Newton step would gain, for the λ' of the step before.

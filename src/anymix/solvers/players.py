@@ -106,15 +106,7 @@ class Players:
     def step(
         self, delta_w: Array, delta_mixture: Array, sizes: tuple[float, float] | None = None
     ) -> None:
-        """Both players step from the old point, given δ_w (D,) and δ_λ (p,).
-
-        Parameters
-        ----------
-        delta_w, delta_mixture : ndarray
-            The gradients at (w, λ), that of the regulariser in δ_w included.
-        sizes : pair of float, optional
-            γ_w and γ_λ; None asks `step_w` and `step_mixture`.
-        """
+        """Both players step from the old point, given δ_w (D,) and δ_λ (p,)."""
         gamma_w, gamma_mixture = self.next_sizes() if sizes is None else sizes
         self.t += 1
         if not (np.isfinite(delta_w).all() and np.isfinite(delta_mixture).all()):

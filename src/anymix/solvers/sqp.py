@@ -12,6 +12,7 @@ second-order correction cures. Every iterate is compared by the agnostic objecti
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -19,12 +20,13 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from anymix.problem.objective import Here, Objective, Oracle
+from anymix.objective import Phi
+from anymix.problem.oracle import Here, Oracle
 from anymix.solvers.curvature import Curvature, Newton, Steps, choose_curvature
 
 Array = NDArray[np.float64]
 
-__all__ = ["Iterate", "Waypoint", "iterates"]
+__all__ = ["Iterate", "Trail", "Waypoint", "iterates"]
 
 PATIENCE = 150  # iterations after which a Hessian is worth its price after all
 
@@ -66,34 +68,13 @@ class Waypoint:
 
 def iterates(
     problem: Oracle,
-    objective: Objective,
+    objective: Phi,
     here: Here,
     mixture: Array,
     rows: int = 400,
     steps: Steps | None = None,
 ) -> Iterator[Iterate]:
-    """The iterates from (w, λ), until nothing lowers the objective any more.
-
-    Parameters
-    ----------
-    problem : Oracle
-        The losses.
-    objective : Objective
-        All else of Φ.
-    here : Here
-        What is known at the w to begin with.
-    mixture : ndarray of shape (p,)
-        The λ to begin with.
-    rows : int
-        A Hessian comes from about so many rows per parameter: it is right to 1/√rows.
-    steps : Steps or None
-        What other models of the same rows have taught of the curvature; it learns on.
-
-    Yields
-    ------
-    Iterate
-        One for every step.
-    """
+    """The iterates from (w, λ), until nothing lowers the objective any more."""
     jacobian, upper = here.jacobian(), objective.upper(here)
     curvature = choose_curvature(problem, objective, rows, steps)
     for k in count():
@@ -133,7 +114,7 @@ def iterates(
 class _Program:
     """The quadratic model of Φ around w as a program over Λ, for any losses L at w."""
 
-    objective: Objective
+    objective: Phi
     curvature: Curvature
     jacobian: Array  # (p, D)
     w: Array
@@ -154,7 +135,7 @@ class _Program:
         return step, target, value - 0.5 * float(step @ slope)
 
 
-def _dual_step(objective: Objective, c: Array, factor: Array, mixture: Array) -> Array:
+def _dual_step(objective: Phi, c: Array, factor: Array, mixture: Array) -> Array:
     """argmin_{λ∈Λ} ½|Fᵀλ|² − ⟨c, λ⟩ + penalty(λ)."""
     mixtures, penalty = objective.mixtures, objective.penalty
     if penalty.is_quadratic:
@@ -202,3 +183,43 @@ def _search(
         if value <= upper - 1e-4 * 0.5**k * expected:
             return there, value
     return here, upper
+
+
+WIDEST = 2**16  # parameters of models of which something is kept
+STEPS, PLACES = 12, 2  # kept; besides the end of the last model, places are the anchor and 0
+
+
+class Trail:
+    """Steps and places of other models of the same rows.
+
+    The curvature of the losses is about the same there, and that of γR is added anew.
+
+    Parameters
+    ----------
+    n_parameters : int or None
+        D; nothing is kept of very wide models, or with None.
+    """
+
+    def __init__(self, n_parameters: int | None = None) -> None:
+        self.is_kept = n_parameters is not None and n_parameters <= WIDEST
+        self.steps: Steps = deque(maxlen=STEPS if self.is_kept else 0)
+        self._places: deque[Here] = deque(maxlen=PLACES if self.is_kept else 0)
+        self._end: Here | None = None
+
+    def at(self, problem: Oracle, w: Array, mixture: Array) -> Here:
+        """What is known of the rows at w: what was, or what is found out now."""
+        if self._end is not None and np.array_equal(self._end.w, w):
+            return self._end
+        for here in self._places:
+            if np.array_equal(here.w, w):
+                return here
+        here = problem.at(w, mixture)
+        self._places.append(here)
+        return here
+
+    def followed(self, path: Iterator[Iterate]) -> Iterator[Iterate]:
+        """The same iterates, of which the last is kept."""
+        for at in path:
+            self._end = at.there if self.is_kept else None
+            yield at
+            del at  # makes room

@@ -17,17 +17,6 @@ __all__ = ["Constant", "Schedule", "as_function"]
 def as_function(name: str, step: Schedule) -> Callable[[int], float]:
     """The size of step t as a function of t, every size checked.
 
-    Parameters
-    ----------
-    name : str
-        The argument's name, for the error.
-    step : float or function
-        The size of all steps, or t -> size.
-
-    Returns
-    -------
-    function
-
     Examples
     --------
     >>> as_function("step_w", lambda t: 1 / t)(4)

@@ -21,7 +21,7 @@ from anymix.bounds import (
     worst_skewness,
 )
 from anymix.errors import finite_number
-from anymix.mixtures.choosing import Mixtures, target_mixtures
+from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.problem.cells import combined
 from anymix.tables.audited import audit_frame
 from anymix.tables.frames import pandas_frame

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from anymix.estimators.choices import fit_candidates, fit_choice
 from anymix.estimators.domain_features import Kind, widened
-from anymix.estimators.fitting import LinearFit, Settings, fit_problem
+from anymix.estimators.fitting import LinearFit, fit_problem
 from anymix.estimators.ordinary import choose_ordinary
 from anymix.estimators.overfitting import overfit_message
 from anymix.estimators.searching import (
@@ -24,6 +24,7 @@ from anymix.estimators.searching import (
     search,
 )
 from anymix.mixtures import MixtureSet
+from anymix.objective import Objective
 from anymix.problem.dealing import Split, deal, deal_groups, rows_to_choose, sorted_rows
 from anymix.problem.rows import ALL, Part, Rows, dense_if_small
 from anymix.selection.rule import choose
@@ -111,7 +112,8 @@ class LinearLearner:
         plan, tried = self._plan, list[tuple[float, Kind, float]]()
         for kind in kinds:
             wide = widened(few, kind)
-            found = choose_ordinary(wide, splits, plan.ordinary_gammas, plan.options)
+            gammas = plan.ordinary_gammas
+            found = choose_ordinary(wide, splits, gammas, plan.objective, **plan.rough)
             fold = zip(splits, found.solutions, strict=False)  # of a γ that is given, none
             loss = sum(float(wide.row_losses([s.w], part).sum()) for (_, part), s in fold)
             tried.append((loss, kind, found.gamma))
@@ -123,14 +125,14 @@ class LinearLearner:
         places = {"ordinary": 0, "chosen": self._place(found), "best robust": found.best_robust}
         wide = rows.mapped(partial(widened, kind=self.use_domain))
         problem = wide.to_fit(part).merged()
-        fits = fit_candidates(wide, problem, found, places.values(), self._plan, self._settings)
+        fits = fit_candidates(wide, problem, found, places.values(), self._plan)
         said_by = _said_by([fits[place] for place in sorted(set(places.values()))])
         together = wide.applied(said_by, held_out)
         by_place = dict(zip(sorted(set(places.values())), _apart(together), strict=True))
         said = {name: by_place[place] for name, place in places.items()}
         kind, gamma = searched.beside
         other = rows.mapped(partial(widened, kind=kind))
-        plain = replace(self._settings, gamma=gamma, robustness=0.0)
+        plain = Objective(self.mixtures, gamma, robustness=0.0)
         beside = _said_by([fit_problem(other.to_fit(part), plain)])
         name = WITH if self.use_domain is None else WITHOUT
         return said | {name: next(_apart(other.applied(beside, held_out)))}
@@ -140,19 +142,15 @@ class LinearLearner:
         wide, found = rows.mapped(partial(widened, kind=self.use_domain)), searched.found
         problem = wide.to_fit()
         index = self._place(found)
-        choice = fit_choice(wide, found, index, self._plan, self._settings, problem)
+        choice = fit_choice(wide, found, index, self._plan, problem)
         if plain and self.robustness is None:
             choice = choice.kept()
         gamma = choice.candidate.gamma
         fit = choice.fit.with_deviations(self.use_domain, rows.n_features)
         if self.gamma is None:  # chosen by rows held out, which would have told
             return Learned(choice, fit, gamma)
-        warning = overfit_message(problem, choice.fit.solution, gamma, "squared")
+        warning = overfit_message(problem, choice.fit.solution, Objective(gamma=gamma))
         return Learned(choice, fit, gamma, warning)
-
-    @property
-    def _settings(self) -> Settings:
-        return Settings(self.mixtures)
 
     @property
     def _plan(self) -> Plan:
@@ -160,10 +158,10 @@ class LinearLearner:
         t = (self.robustness,) if self.robustness else ROBUSTNESS  # to show beside 0 at least
         if self.gamma is None:
             candidates = candidates_of(t, ROBUST_GAMMAS, to_zero=True)
-            return Plan(candidates, self.mixtures, n_jobs=self.n_jobs)
+            return Plan(candidates, Objective(self.mixtures), n_jobs=self.n_jobs)
         return Plan(
             candidates_of(t, (self.gamma,)),
-            self.mixtures,
+            Objective(self.mixtures),
             anchor=None,
             ordinary_gammas=(self.gamma,),
             n_jobs=self.n_jobs,

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from anymix.mixtures import DirichletPrior
-from anymix.problem.losses import CrossEntropy, Hinge
 from anymix.solvers.compiled import kernels
 from anymix.solvers.compiled.kernels import (
     Choice,
@@ -95,11 +94,12 @@ def _is_uniform(game: Game) -> bool:
 def rules_of(game: Game) -> Rules:
     """What is played, as codes and numbers."""
     problem, rule, p = game.problem, game.optimizer, game.problem.n_domains
-    losses = {CrossEntropy: kernels.LOG, Hinge: kernels.HINGE}
-    loss = losses.get(type(problem.loss), kernels.HUBER)
+    loss = problem.loss.scalar
+    assert loss is not None  # as `stochastic` has made sure
     return Rules(
-        loss=loss if problem.n_scores == 1 else kernels.SOFTMAX,
-        huber=float(getattr(problem.loss, "delta", math.inf)),
+        value=kernels.address(loss.value),
+        slope=kernels.address(loss.slope),
+        parameter=float(loss.parameter),
         weighted=_is_weighted(game),
         batch=_n_rows(game) // (1 if _is_weighted(game) else p),
         uniform=_is_uniform(game),
@@ -110,7 +110,7 @@ def rules_of(game: Game) -> Rules:
         epsilon=float(getattr(rule, "epsilon", 0.0)),
         gamma=float(game.objective.gamma),
         mu=float(game.objective.mu),
-        radius=math.inf if game.w_radius is None else float(game.w_radius),
+        radius=math.inf if game.objective.w_radius is None else game.objective.w_radius,
         optimistic=bool(game.optimistic),
         entropic=game.adversary == "entropic",
         fixed=game.objective.mixtures.is_point,
@@ -135,7 +135,7 @@ def data_of(game: Game) -> Data:
         offsets=_constant(game.objective.offsets, np.float64),
         d=problem.n_features,
         intercept=problem.intercept,
-        longest=0.0 if game.w_radius is None else _longest(problem.X),
+        longest=0.0 if game.objective.w_radius is None else _longest(problem.X),
     )
 
 

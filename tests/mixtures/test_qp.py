@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anymix.mixtures.programs import minimize_quadratic
+from anymix.mixtures.qp import minimize_quadratic
 
 cp: Any = pytest.importorskip("cvxpy")  # untyped
 

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.mixtures.checks import many_mixtures
-from anymix.mixtures.covers import log_grid
-from anymix.mixtures.programs import minimize_on_box, minimize_quadratic
-from anymix.mixtures.scaling import modest_losses, modest_projection
-from anymix.mixtures.sets import MixtureSet
+from anymix.mixtures.geometry import log_grid
+from anymix.mixtures.projections import modest_losses, modest_projection
+from anymix.mixtures.qp import minimize_on_hull
+from anymix.mixtures.sets import ExactSet
 
 Array = NDArray[np.float64]
 
 
 @final
-class Hull(MixtureSet):
+class Hull(ExactSet):
     """Λ = conv{λ¹, …, λⁿ}: a known list of target populations, the rows of V (n, p).
 
     The projection is λ = Vᵀθ for the θ ∈ Δ_n with least ½ Σ w (Vᵀθ − v)², by a finite active-set
@@ -41,7 +41,7 @@ class Hull(MixtureSet):
 
     def __init__(self, points: ArrayLike) -> None:
         V = many_mixtures("points", points)
-        self._freeze(V.shape[1], points=V)
+        super().__init__(V.shape[1], points=V)
 
     @property
     def center(self) -> Array:
@@ -67,34 +67,7 @@ class Hull(MixtureSet):
         return np.array(self.points[np.argmax(self.points @ (L - L.max()))])
 
     def _minimize(self, c: Array, F: Array, D: Array, start: Array | None) -> Array:
-        V, n = self.points, len(self.points)
-        factor = np.hstack((V @ F, V * np.sqrt(D)))  # (n, r + p)
-        theta = minimize_on_box(V @ c, factor, np.zeros(n), np.zeros(n), np.ones(n), None)
-        for _ in range(8):  # again from λ, where differences keep the digits that V and c hide
-            lam = theta @ V
-            slope = F @ (lam @ F) + D * lam - c
-            slope -= lam @ slope  # a constant, which no difference of mixtures sees
-            theta = self._refined(theta, V - lam, slope, F, D)
-            if np.max(np.abs(theta @ V - lam)) <= 1e-15:
-                break
-        return np.asarray(theta @ V)
-
-    @staticmethod
-    def _refined(theta: Array, W: Array, slope: Array, F: Array, D: Array) -> Array:
-        """θ moved to the minimum that W = V − λ and the slope at λ tell of."""
-        theta = theta + minimize_quadratic(
-            -(W @ slope),
-            np.hstack((W @ F, W * np.sqrt(D))),
-            lower=-theta,
-            upper=1 - theta,
-            rows=np.ones((1, len(W))),
-            totals=[0.0],
-            start=np.zeros(len(W)),
-        )
-        return np.where(theta <= 4 * np.finfo(np.float64).eps, 0.0, theta)
-
-    def _contains(self, lam: Array, tol: float) -> bool:
-        return bool(np.max(np.abs(lam - self._project(lam, None))) <= tol)
+        return np.asarray(minimize_on_hull(c, F, D, self.points) @ self.points)
 
     def _largest_square(self, a: Array) -> float:
         return float(np.max(self.points**2 @ a))

@@ -1,21 +1,27 @@
-"""Convex quadratic programs over a box cut by a few equations, solved exactly by active sets."""
+"""Exact quadratic programs. No library serves: solve needs singular F Fᵀ, warm starts, all digits.
+
+min ½ θᵀ(F Fᵀ + diag D)θ − cᵀθ over a box cut by few equations. DAQP, quadprog and Clarabel solve
+such programs too, but want a regular matrix, start anew each time, or stop at about eight digits.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
-from anymix.mixtures.active_sets import active_set
-from anymix.mixtures.duals import proximal
-from anymix.mixtures.quadratics import Problem
-from anymix.mixtures.scaling import FARTHEST, scaled
+from anymix.mixtures.projections import FARTHEST
+from anymix.mixtures.qp.active_sets import active_set
+from anymix.mixtures.qp.dual_newton import proximal
+from anymix.mixtures.qp.quadratic import EPS, Problem, scaled
 
 Array = NDArray[np.float64]
 
+MOST_MEMBERS = 1000  # ten to thirty are usual
 FEW = 60  # factors: to make n of them takes longer than to work with them
 
 
@@ -37,33 +43,6 @@ def minimize_quadratic(
     A primal active-set method: θ goes downhill from the minimiser over one face of the box to that
     over another, so it ends after finitely many. One entry is freed at a time; where many must
     change, from a cold start or for D > 0, a proximal method with dual Newton steps goes first.
-
-    Parameters
-    ----------
-    c : array-like of shape (n,)
-        The linear term.
-    factor : array-like of shape (n, r), optional
-        F; None is 0.
-    diagonal : array-like of shape (n,), optional
-        D ≥ 0; None is 0.
-    lower, upper : array-like of shape (n,)
-        The bounds; upper may be inf.
-    rows : array-like of shape (e, n)
-        The equations, which must be few.
-    totals : array-like of shape (e,)
-        What rows @ θ must be.
-    start : array-like of shape (n,), optional
-        A feasible θ to begin from.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> minimize_quadratic([3.0, 1.0], diagonal=[1.0, 1.0], lower=[0, 0], upper=[1, 1],
-    ...                    rows=[[1, 1]], totals=[1])
-    array([1., 0.])
     """
     problem = _normalized(*_checked(c, factor, diagonal, lower, upper, rows, totals))
     return _minimize(problem, None if start is None else _finite("start", start, problem.c.shape))
@@ -77,12 +56,59 @@ def minimize_on_box(
     return _minimize(problem, start)
 
 
+def minimize_on_hull(c: Array, F: Array, D: Array, V: Array) -> Array:
+    """θ ∈ Δ_n of the λ = Vᵀθ with least ½ λᵀ(F Fᵀ + diag D)λ − cᵀλ; V (n, p)."""
+    n = len(V)
+    factor = np.hstack((V @ F, V * np.sqrt(D)))  # (n, r + p)
+    theta = minimize_on_box(V @ c, factor, np.zeros(n), np.zeros(n), np.ones(n), None)
+    for _ in range(8):  # again from λ, where differences keep the digits that V and c hide
+        lam = theta @ V
+        slope = F @ (lam @ F) + D * lam - c
+        slope -= lam @ slope  # a constant, which no difference of mixtures sees
+        W = V - lam
+        theta = theta + minimize_quadratic(
+            -(W @ slope),
+            np.hstack((W @ F, W * np.sqrt(D))),
+            lower=-theta,
+            upper=1 - theta,
+            rows=np.ones((1, n)),
+            totals=[0.0],
+            start=np.zeros(n),
+        )
+        theta = np.where(theta <= 4 * EPS, 0.0, theta)
+        if np.max(np.abs(theta @ V - lam)) <= 1e-15:
+            break
+    return theta
+
+
+def minimize_by_members(
+    c: Array, F: Array, D: Array, first: Array, maximize: Callable[[Array], Array]
+) -> Array:
+    """The same over any convex set that can be maximised over, from its member `first`.
+
+    λ is best in the hull of the members seen; the one that is best along the slope at λ joins them,
+    until it gains nothing. On a polytope that ends at its corners; elsewhere gaps fall quickly.
+    """
+    V, lam = first[None], first
+    size = float(np.abs(c).max() + np.max(np.abs(F) @ np.abs(F).sum(axis=0) + D, initial=0.0))
+    for _ in range(MOST_MEMBERS):
+        theta = minimize_on_hull(c, F, D, V)
+        if theta[-1] == 0:  # the newest member is of no use: only rounding is left
+            break
+        V, lam = V[theta > 0], theta @ V
+        g = c - F @ (lam @ F) - D * lam
+        member = maximize(g - g.max())
+        if g @ (member - lam) <= 4 * EPS * size:
+            break
+        V = np.vstack((V, member))
+    return lam
+
+
 def _minimize(problem: Problem, start: Array | None) -> Array:
-    theta = None if start is None else problem.clip(start)
-    if _many_change(problem, theta):
-        theta = proximal(problem, theta)
+    first = None if start is None else problem.clip(start)
+    theta = proximal(problem, first) if _many_change(problem, first) else first
     if theta is None or not problem.meets_rows(theta):
-        theta = _feasible(problem)
+        theta = first if first is not None and problem.meets_rows(first) else _feasible(problem)
     return active_set(problem, theta)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anymix as ax
-from anymix.mixtures.choosing import mixture_set
+from anymix.mixtures.parsing import mixture_set
 
 NAMES, SIZES = ["north", "south", "west"], np.array([10, 30, 60])
 
@@ -18,6 +18,7 @@ NAMES, SIZES = ["north", "south", "west"], np.array([10, 30, 60])
         ("data", ax.Point([0.1, 0.3, 0.6])),
         ("chi2:2.0", ax.Chi2Ball(SIZES, 2.0)),
         ("cvar:0.3", ax.cvar([0.1, 0.3, 0.6], 0.3)),
+        ("kl:0.05", ax.KLBall([0.1, 0.3, 0.6], 0.05)),
         ("tv:0.2", ax.TVBall([0.1, 0.3, 0.6], 0.2)),
     ],
 )
@@ -69,6 +70,7 @@ def test_bad_files_of_mixtures(tmp_path: Path, content: str, message: str) -> No
         ("cvar:7", r"mixtures is 'cvar:7'; give a number in \(0, 1\], .* as in cvar:0.3"),
         ("chi2:0.50", "mixtures is 'chi2:0.50'; give a number ≥ 1, .* as in chi2:2.0"),
         ("tv:-1", "mixtures is 'tv:-1'; give a number ≥ 0, .* as in tv:0.2"),
+        ("kl:-1", "mixtures is 'kl:-1'; give a number ≥ 0, .* as in kl:0.05"),
         ("tv:nan", "mixtures is 'tv:nan'; give a number ≥ 0"),
         ("nowhere.json", "cannot be read as JSON"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,9 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from anymix.mixtures.projections import FARTHEST
+
 Array = NDArray[np.float64]
 
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
+NOTHING = -(10**6)  # the exponent of 0
 ROUNDING = 8 * EPS  # a multiplier below this share of its summands is rounding: it is zero
 
 
@@ -95,3 +99,23 @@ def cholesky(H: Array) -> Array:
 def solve_cholesky(L: Array, h: Array) -> Array:
     """(L Lᵀ)⁻¹ h."""
     return np.asarray(dpotrs(L, h, lower=1)[0])
+
+
+def scaled(c: Array, F: Array, D: Array) -> tuple[Array, Array, Array]:
+    """(c, F, D) of ½ θᵀ(F Fᵀ + diag D)θ − cᵀθ over powers of two: the minimum stays where it is.
+
+    The largest entry of F Fᵀ + diag D comes near 1. Where c is more than 2²⁰⁰ times as large it is
+    made smaller: the matrix decides only between entries with the same c, and it still does.
+    """
+    k, linear = max(_exponent(F), -(-_exponent(D) // 2)), _exponent(c)
+    if k == NOTHING:
+        return np.ldexp(c, -max(linear, -1000)), F, D
+    if k in (0, 1) and linear <= FARTHEST:
+        return c, F, D
+    return np.ldexp(c, -max(2 * k, linear - FARTHEST)), np.ldexp(F, -k), np.ldexp(D, -2 * k)
+
+
+def _exponent(x: Array) -> int:
+    """e with |x| < 2ᵉ."""
+    most = float(np.abs(x).max(initial=0.0))
+    return math.frexp(most)[1] if most > 0 else NOTHING

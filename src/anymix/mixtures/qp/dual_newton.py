@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf
 
-from anymix.mixtures.quadratics import Problem, cholesky, solve_cholesky
+from anymix.mixtures.qp.quadratic import Problem, cholesky, solve_cholesky
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dgeqp3
 
 from anymix.errors import InputError
-from anymix.mixtures.quadratics import Problem, cholesky, solve_cholesky
+from anymix.mixtures.qp.quadratic import Problem, cholesky, solve_cholesky
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
