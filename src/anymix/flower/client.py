@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.errors import InputError
 from anymix.flower.client_data import ClientData, Describe, Load, number_of
 from anymix.flower.client_errors import CannotAnswerError, Reason, discreetly
+from anymix.flower.client_limits import Answer, ClientLimits
 from anymix.flower.client_rows import ClientRows, LinearRows
 from anymix.flower.local_training import LocalTraining
 from anymix.flower.wire import Arrays, Settings, pack, unpack
@@ -60,6 +61,7 @@ def client_app(
     keep: bool | int = True,
     describe: Describe | None = None,
     local: LocalTraining | None = None,
+    limits: ClientLimits | None = None,
 ) -> ClientApp:
     """The Flower app of clients that learn a linear model or a PyTorch module.
 
@@ -89,6 +91,9 @@ def client_app(
     local : LocalTraining, optional
         Of a module: the client's own optimizer, its device and its precision. Parameters with
         requires_grad=False are frozen: they are neither sent nor changed.
+    limits : ClientLimits, optional
+        What clients answer at most, where the node's config names no file of limits of its own,
+        `limits="/etc/anymix/limits.toml"`. None and no file: everything.
 
     Returns
     -------
@@ -100,8 +105,20 @@ def client_app(
     ...     return [[0.0], [1.0]], ["no", "yes"], ["web", "mail"]
     >>> app = client_app(load)
     """
-    app = ClientApp(mods=[discreetly])
-    data = ClientData(load, model, loss, intercept, classes, key, keep, describe, local)
+    data = ClientData(load, model, loss, intercept, classes, key, keep, describe, local, limits)
+
+    def within_limits(message: Message, context: Context, answer: Answer) -> Message:
+        limits = ClientLimits.of(context, data.limits)
+        if limits is None:
+            return answer(message, context)
+
+        def rows(settings: Settings) -> tuple[ClientRows, list[str]]:
+            kept = data(context, settings)
+            return kept.some, [kept.name, f"client {key(context)}"]
+
+        return limits.guard(message, lambda: answer(message, context), rows)
+
+    app = ClientApp(mods=[discreetly, within_limits])
     _answer_questions(app, data)
     _answer_rounds(app, data)
     return app
@@ -117,6 +134,8 @@ def _answer_questions(app: ClientApp, data: ClientData) -> None:
             reply = introduce(data(context, settings).train, data.key(context))
         else:
             reply = describe_only(*data.described(context, settings), data.key(context))
+        limits = ClientLimits.of(context, data.limits)
+        reply[1]["noisy"] = limits is not None and limits.noise is not None
         return Message(pack(*reply), reply_to=message)
 
     @app.query("first")

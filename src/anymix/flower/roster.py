@@ -74,6 +74,7 @@ class Member:
     kind: str  # the model, the same at all clients
     n_scores: int = 1  # blocks of w of a linear model; 0 of any other
     intercept: bool = False  # whether each block ends with one, not penalised
+    noisy: bool = False  # whether it adds noise to its own sums
 
     def half_square(self, w: Array) -> float:
         """½‖w‖² without the intercepts."""
@@ -106,9 +107,8 @@ class Member:
         good = counts is not None and counts.dtype == np.float64 and counts.shape == (len(names),)
         if counts is None or not good or not np.all((counts > 0) & (counts < np.inf)):
             raise MessageError(f"counts is {counts!r} for the domains {names}")
-        return Member(
-            key, node_id, tuple(names), counts, d, kind, blocks, settings.get("intercept") is True
-        )
+        told = (settings.get(name) is True for name in ("intercept", "noisy"))
+        return Member(key, node_id, tuple(names), counts, d, kind, blocks, *told)
 
 
 @dataclass(frozen=True)

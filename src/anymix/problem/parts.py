@@ -35,6 +35,7 @@ Ask = Callable[[Sequence[Question]], Sequence[Sums]]
 
 __all__ = ["About", "Ask", "Look", "Parts"]
 
+TOO_LONG = "limits.norm"  # the argument of the error of a part that answers about no w as long
 KEPT = 4  # answers that are kept, besides the first
 
 
@@ -234,6 +235,11 @@ class Parts:
         return self.look(w, mixture)
 
     @property
+    def at_last(self) -> Look:
+        """What was asked about last."""
+        return self._known[-1]
+
+    @property
     def _known(self) -> list[Look]:
         return self._looks if self._first is None else [self._first, *self._looks]
 
@@ -333,8 +339,18 @@ class Look:
         return self.parts.ask(self.w, ("product",), mixture, v)["product"]
 
     def moved(self, step: Array, t: float = 1.0, mixture: Array | None = None) -> Look:
-        """At w + t·step, in narrow problems with the curvature of the mixture: one round."""
-        return self.parts.look(self.w + t * step, self.mixture if mixture is None else mixture)
+        """At w + t·step, in narrow problems with the curvature of the mixture: one round.
+
+        Where a part answers about no w as long, less far.
+        """
+        mixture = self.mixture if mixture is None else mixture
+        for nearer in (t, t / 2, t / 4):
+            try:
+                return self.parts.look(self.w + nearer * step, mixture)
+            except InputError as refused:
+                if refused.argument != TOO_LONG:
+                    raise
+        return self.parts.look(self.w + t / 8 * step, mixture)
 
     def dual(
         self,
