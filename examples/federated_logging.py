@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from flwr.app import Context
 
+import anymix as ax
 from anymix.flower import AgnosticStrategy, LocalGrid, Patience, client_app
 
 Log = Callable[[int, dict[str, float]], None]
@@ -37,7 +38,7 @@ def load(context: Context) -> tuple[Any, Any, Any]:
 def train(log: Log) -> int:
     """A run whose rounds are logged as they end; how many there were."""
     grid = LocalGrid(client_app(load), nodes=10)
-    strategy = AgnosticStrategy(gamma=1e-3, patience=Patience(min_clients=10))
+    strategy = AgnosticStrategy(ax.Objective(gamma=1e-3), patience=Patience(min_clients=10))
 
     def look(number: int, arrays: Any) -> None:
         log(number, numbers(strategy.history[-1]))

@@ -6,7 +6,8 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from anymix.flower import AgnosticStrategy, Patience, federated_solve
+import anymix as ax
+from anymix.flower import AgnosticStrategy, Patience, Work, federated_solve
 from anymix.flower.engines import save_result, show_log
 from anymix.solvers.samplers import FullBatch, ModelSampler, PerDomain, Weighted
 
@@ -45,8 +46,8 @@ def train(grid: Grid, config: Any) -> dict[str, Any]:
         "weighted": Weighted(size),
     }
     strategy = AgnosticStrategy(
-        sampler=samplers[config["sampler"]],
-        gamma=config["gamma"],
+        ax.Objective(gamma=config["gamma"]),
+        work=Work(sampler=samplers[config["sampler"]]),
         patience=Patience(min_clients=config["num-clients"]),
         seed=config["seed"],
     )
