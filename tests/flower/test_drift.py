@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from flower.clients import Tampered
 from flower.test_local_training import grid as modules
 from flwr.app import Context
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from anymix.flower import (
     Work,
     client_app,
 )
+from anymix.flower.wire import record_of
 from anymix.solvers.samplers import PerDomain
 
 RNG = np.random.default_rng(0)
@@ -33,9 +35,8 @@ SLOPES = np.array([[2.0, 1, 0, 0], [0, 1, 2, 0], [-1, 0, 1, 2]])
 X = RNG.normal(size=(3, 300, 4))
 Y = np.einsum("kij,kj->ki", X, SLOPES) + RNG.logistic(size=(3, 300)) > 0
 GAMMA = 1e-3
-WHOLE = ax.LinearDomains(
-    X.reshape(-1, 4), Y.ravel(), np.repeat(["a", "b", "c"], 300), intercept=False
-)
+DOMAINS = np.repeat(["a", "b", "c"], 300)
+WHOLE = ax.LinearDomains(X.reshape(-1, 4), Y.ravel(), DOMAINS, intercept=False)
 
 
 class Net(nn.Module):
@@ -113,8 +114,6 @@ def test_the_correction_is_the_formula() -> None:
         work=Work(local_epochs=4),
         judging=Judging(output="last"),
     )
-    from anymix.flower.wire import record_of
-
     grid = LocalGrid(client_app(load, Net, loss), 3)
     start = record_of({"layer.weight": START.reshape(1, 4)})
     result = strategy.start(grid, start, num_rounds=5)
@@ -146,8 +145,6 @@ def test_no_plain_sum_goes_out_where_noise_is_promised(private: bool) -> None:
 
 
 def test_a_client_cannot_pull_all_others_by_a_long_gradient() -> None:
-    from flower.clients import Tampered
-
     def lie(arrays: dict[str, Any], settings: dict[str, Any]) -> None:
         arrays["update"] = 1e9 * arrays["update"]
 

@@ -12,6 +12,7 @@ from flwr.clientapp import ClientApp
 
 import anymix as ax
 from anymix import datasets
+from anymix.errors import InputError
 from anymix.flower import AgnosticStrategy, Limits, LocalGrid, Patience, Steps
 from anymix.solvers.optimizers import Adam
 from anymix.solvers.samplers import FullBatch

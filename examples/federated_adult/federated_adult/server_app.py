@@ -45,16 +45,18 @@ def train(grid: Grid, config: Any) -> dict[str, Any]:
         "per-domain": PerDomain(size),
         "weighted": Weighted(size),
     }
+    fraction, n = config["fraction-train"], config["num-clients"]
+    n_asked = None if fraction == 1 else max(1, round(fraction * n))
     strategy = AgnosticStrategy(
         ax.Objective(gamma=config["gamma"]),
-        work=Work(sampler=samplers[config["sampler"]]),
-        patience=Patience(min_clients=config["num-clients"]),
+        work=Work(samplers[config["sampler"]], clients_per_round=n_asked),
+        patience=Patience(min_clients=n),
         seed=config["seed"],
     )
     result = strategy.start(
         grid,
-        num_rounds=config["num-rounds"],
-        evaluate_fn=lambda number, arrays: log.info("round %d", number),
+        num_rounds=config["num-server-rounds"],
+        on_round=lambda r: log.info("round %d: worst domain %.4f", r["round"], r["agnostic_loss"]),
     )
     return {
         "domains": list(result.domains),

@@ -133,11 +133,11 @@ class Tangent:
 
     def lack(self, other: Tangent) -> float:
         """By how much f is below its tangent at another point, beyond all rounding."""
-        mine, others = self.a @ self.losses + self.mass * self.h, self.a @ other.losses
-        others += self.mass * other.h
+        mine = float(self.a @ self.losses) + self.mass * self.h
+        others = float(self.a @ other.losses) + self.mass * other.h
         size = float(np.abs(self.gradient) @ (np.abs(self.w) + np.abs(other.w)))
         rise = float(self.gradient @ (other.w - self.w))
-        return float(mine + rise - others) - ROUNDING * (abs(mine) + abs(others) + size)
+        return mine + rise - others - ROUNDING * (abs(mine) + abs(others) + size)
 
 
 class Tangents:

@@ -42,7 +42,7 @@ class MissingClientsError(RuntimeError):
     >>> AgnosticStrategy(patience=patience).start(grid, num_rounds=1)
     Traceback (most recent call last):
         ...
-    anymix.flower.members.MissingClientsError: 1 of 2 clients came within 0.0 s, ...
+    anymix.flower.members.MissingClientsError: 1 of 2 clients came within 0.0 s; left out: nobody
     """
 
 

@@ -200,7 +200,7 @@ class AgnosticStrategy(Strategy):
     >>> from anymix.flower import AgnosticStrategy, Patience, Steps
     >>> skip = Patience(on_missing="skip")
     >>> AgnosticStrategy(ax.Objective(gamma=0.1), steps=Steps(0.1, 0.01), patience=skip)
-    AgnosticStrategy(Objective(mixtures=None, gamma=0.1), on_missing='skip', ...)
+    AgnosticStrategy(Objective(gamma=0.1), on_missing='skip', ...)
     """
 
     def __init__(

@@ -113,7 +113,7 @@ class ModuleRows:
 
     def _parts(self, v: NDArray[Any]) -> list[Tensor]:
         """A vector in the form of the parameters."""
-        pieces = torch.as_tensor(v).split([p.numel() for p in self.parameters])
+        pieces = torch.split(torch.as_tensor(v), [p.numel() for p in self.parameters])
         return [piece.view_as(p).to(p) for piece, p in zip(pieces, self.parameters, strict=True)]
 
     def _losses(self, rows: Any) -> Tensor:
