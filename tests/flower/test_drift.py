@@ -75,9 +75,8 @@ def train(steps: Steps, rounds: int, **options: Any) -> Any:
 
 
 def test_twenty_steps_a_round_end_at_the_optimum_and_not_beside_it() -> None:
-    """They stopped 0.0065 above it, 7 % of what there was to gain."""
-    result = train(Steps(0.5, lambda t: 1.0 / (1 + t / 30)), 120, work=Work(local_epochs=20))
-    assert above(result.w) < 1e-3
+    """1.9e-7 above it when measured; without the correction 8.2e-4, for ever."""
+    assert above(train(Steps(0.5, 0.4), 60, work=Work(local_epochs=20)).w) < 1e-5
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from anymix.flower import (
 )
 from anymix.flower.results import numbers
 
-TOLD = Patience(min_clients=6)
+TOLD = Patience(min_clients=6, deadline=20.0)
 
 
 def test_mods_stand_around_every_answer() -> None:
