@@ -19,7 +19,7 @@ test-all: export NEW_EXAMPLES := 1
 
 # What a core install can test in under a minute of two quiet cores.
 CORE  := tests/mixtures/test_adversary.py tests/mixtures/test_balls.py tests/mixtures/test_boxes.py \
-         tests/mixtures/test_choosing.py tests/mixtures/test_sets.py tests/problem/test_dealing.py \
+         tests/mixtures/test_parsing.py tests/mixtures/test_sets.py tests/problem/test_dealing.py \
          tests/problem/test_losses.py tests/problem/test_rows.py tests/problem/test_parts.py \
          tests/solvers/test_players.py tests/selection/test_rule.py tests/auditing/test_intervals.py \
          tests/auditing/test_guarantees.py tests/estimators/test_domain_features.py \

@@ -18,7 +18,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import gammaln
+from scipy.special import gammaln, xlogy
 
 from anymix.mixtures import (
     Box,
@@ -37,6 +37,7 @@ from anymix.mixtures import (
 )
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
+from anymix.problem.poisson import Poisson
 
 Array = NDArray[np.float64]
 Cone = tuple[Any, list[Any]]  # an expression to minimise, and its constraints
@@ -117,6 +118,8 @@ def _losses(
         return [0.5 * cp.sum_squares(cp.multiply(s, z[i] - y[i])) for s, i in seen], parameters
     if isinstance(loss, Huber):
         rows = 0.5 * cp.huber(z - y, loss.delta)
+    elif isinstance(loss, Poisson):
+        rows = cp.exp(z) - cp.multiply(y, z) + (xlogy(y, y) - y)
     elif isinstance(loss, Hinge):
         rows = cp.pos(1 - cp.multiply(2.0 * y - 1, z))
     else:

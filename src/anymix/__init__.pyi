@@ -34,6 +34,7 @@ from .problem import CrossEntropy as CrossEntropy
 from .problem import Hinge as Hinge
 from .problem import Huber as Huber
 from .problem import LinearDomains as LinearDomains
+from .problem import Poisson as Poisson
 from .problem import SquaredError as SquaredError
 from .solvers import Certificate as Certificate
 from .solvers import Frontier as Frontier

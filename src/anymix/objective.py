@@ -308,7 +308,7 @@ class Phi:
 
         At least tol: no gap below that is asked for.
         """
-        slope, size = math.sqrt(2 * max(float(here.losses.max()), 0.0)), abs(upper)
+        slope, size = here.steepness(float(here.losses.max())), abs(upper)
         if tol >= 1e-10 * size:
             return tol
         known = self.rounding * (size + slope * float(np.abs(here.w) @ self.reach()))
@@ -319,7 +319,7 @@ class Phi:
         lam, largest = self.best_response(here.losses), float(here.losses.max())
         size = largest + self._size_of_nothing(lam) + self.regularizer(here.w)
         scores = float(np.abs(here.w) @ self.reach())
-        return 4 * self.rounding * (size + math.sqrt(2 * max(largest, 0.0)) * scores)
+        return 4 * self.rounding * (size + here.steepness(largest) * scores)
 
     def upper(self, here: Here) -> float:
         """max_λ Φ(w, λ)."""
@@ -382,7 +382,7 @@ class Phi:
         r = self.regularizer_gradient(here.w)
         g, loss = here.gradient(mixture) + r, float(mixture @ here.losses)
         value = loss + self.regularizer(here.w)
-        slope = math.sqrt(2 * max(loss, 0.0)) * self.reach()
+        slope = here.steepness(loss) * self.reach()
         error = self.rounding * (slope + np.abs(g) + np.abs(r))
         value -= self.rounding * value + 2 * float(error @ np.abs(here.w))
         return value - float(g @ here.w) - w_radius * float(np.linalg.norm(np.abs(g) + error))

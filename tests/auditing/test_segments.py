@@ -11,8 +11,7 @@ from scipy.stats import moment, t, ttest_ind
 from sklearn.linear_model import LogisticRegression
 
 from anymix.auditing import Segment, segment_labels, weak_segments
-from anymix.auditing.segment_search import groups_that_look_weak
-from anymix.auditing.segments import _columns, _difference, _measured
+from anymix.auditing.segments import _columns, _difference, _measured, groups_that_look_weak
 from anymix.errors import InputError
 
 KINDS = ("category", "number", "both")

@@ -35,7 +35,7 @@ def test_better_and_worse_are_what_paired_intervals_say(
 ) -> None:
     both = found((40, 60), recommended)
     assert (both.change(RECOMMENDED), both.change_of_all(RECOMMENDED)) == (change, of_all)
-    words = {-1: "better", 0: "not surely different", 1: "worse"}
+    words = {-1: "better", 0: "not significantly different", 1: "worse"}
     if recommended != (40, 60):
         assert f"{words[change]} in 'b'" in both.advice()
         assert f"{words[of_all]} on all rows" in both.advice()

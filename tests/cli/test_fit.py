@@ -55,7 +55,7 @@ def test_fit_writes_a_model_a_report_and_json(people: Path, tmp_path: Path) -> N
         ["region", "sex"],
         mixtures="chi2:2.0",
         gamma=0.1,
-        holdout=0.3,
+        evaluation=0.3,
     )
     assert result["audits"] == expected.comparison.to_dict()["audits"]
     assert sum(result["training_mixture"]) == pytest.approx(1)
@@ -72,7 +72,7 @@ def test_auto_is_the_default_and_predicts_with_and_without_the_domain(
     out, page = tmp_path / "m.joblib", tmp_path / "page.html"
     words = ("fit", people, "-t", "income", "-d", "region", "--holdout", 0.3)
     result = json.loads(run(*words, "--json", "--out", out, "--report", page))
-    expected = fit_table(read_table(people), "income", ["region"], model="auto", holdout=0.3)
+    expected = fit_table(read_table(people), "income", ["region"], model="auto", evaluation=0.3)
     assert list(result["audits"]) == ["ordinary", "recommended", "domain known"]
     for name, found in expected.audits.items():
         losses = [row["loss"] for row in result["audits"][name]["domains"]]

@@ -28,9 +28,7 @@ from anymix.datasets.fetching import _keep, read_files
 
 @pytest.mark.parametrize("call", [datasets.path, datasets.fetch, datasets.fetched])
 def test_unknown_name(folder: Path, call: Any) -> None:
-    with pytest.raises(
-        ValueError, match="'atlantis'; the data sets are 'adult', 'compas', 'fashion', 'german'"
-    ):
+    with pytest.raises(ValueError, match="'atlantis'"):
         call("atlantis")
 
 
@@ -106,7 +104,7 @@ def test_file_in_the_place_of_the_cache(
     with pytest.warns(UserWarning, match=f"cannot keep data in {folder}.*ANYMIX_DATA"):
         assert read_files(at(server, adult), progress=False) == adult
     assert folder.read_text() == "not a folder"
-    with pytest.raises(OSError, match=r"cannot keep data in .*; set ANYMIX_DATA"):
+    with pytest.raises(OSError, match=r"cannot keep data .*ANYMIX_DATA"):
         datasets.fetch("adult")
 
 

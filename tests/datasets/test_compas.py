@@ -79,10 +79,10 @@ def test_compas_by_other_domains(cache: Path, table: pd.DataFrame) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"domains": "age"}, "domains is 'age'.*'sex-race'"),
+        ({"domains": "age"}, "domains.*'age'.*'sex-race'"),
         ({"domains": None}, "domains is None"),
         ({"drop": ("decile_score",)}, "drop holds 'decile_score'"),
-        ({"drop": "two_year_recid"}, "drop holds 'two_year_recid'"),
+        ({"drop": "two_year_recid"}, "drop.*'two_year_recid'"),
         ({"drop": compas_file._FEATURES}, "drop leaves no column"),
         ({"sparse": True, "as_frame": True}, "sparse and as_frame"),
     ],

@@ -217,15 +217,15 @@ def refused(X: Any, *arguments: Any, weights: Any = None, **options: Any) -> str
 
 
 def test_what_cannot_be_clustered_is_refused() -> None:
-    assert refused([[1, -1.0]], 1).startswith("X has the entry -1 (Negative values in data); give")
-    assert refused([[0, 0.0], [1, 0]], 2).startswith("X has only zeros in row 0; leave out clients")
-    assert refused([[1, 0.0]], 1, "itakura_saito").startswith("X has zeros; give numbers > 0")
-    assert refused([[1.0], [1]], 3).startswith("n_clusters is 3, and there are n_samples = 2")
-    assert refused([[1.0]], "best").startswith("n_clusters is 'best'; give a whole number or")
-    assert refused([[1.0]], "bound").startswith("sample_weight is needed for n_clusters='bound'")
-    assert refused([[1.0]], 1, "cosine").startswith("divergence is 'cosine'; give one of euclidean")
+    assert refused([[1, -1.0]], 1).startswith("X has the entry -1")
+    assert refused([[0, 0.0], [1, 0]], 2).startswith("X has only zeros in row 0")
+    assert refused([[1, 0.0]], 1, "itakura_saito").startswith("X has zeros")
+    assert refused([[1.0], [1]], 3).startswith("n_clusters is 3")
+    assert refused([[1.0]], "best").startswith("n_clusters is 'best'")
+    assert refused([[1.0]], "bound").startswith("sample_weight is needed")
+    assert refused([[1.0]], 1, "cosine").startswith("divergence is 'cosine'")
     assert refused([[1.0], [2]], 1, weights=[1, -1]).startswith("sample_weight has the entry -1")
-    assert refused([[1.0]], 1, init=[1.0]).startswith("init has shape (1,); give (1, 1), a row for")
+    assert refused([[1.0]], 1, init=[1.0]).startswith("init has shape (1,); give (1, 1)")
     negative = refused([[1.0]], 1, "mahalanobis", precision=[[-1.0]])
     assert negative.startswith("precision has the eigenvalue -1")
 

@@ -17,7 +17,7 @@ from anymix.problem.losses import CrossEntropy
 from anymix.problem.rows import Rows
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::anymix.estimators.overfitting.OverfitWarning",
+    "ignore::anymix.estimators.fitting.OverfitWarning",
     "ignore::anymix.estimators.NothingGained",
 )
 
@@ -113,11 +113,11 @@ def test_a_new_fit_forgets_the_deviations() -> None:
 
 def test_faults_are_named() -> None:
     X, y, domains = shops()
-    with pytest.raises(ValueError, match="domain_features is 'both'; give 'intercept'"):
+    with pytest.raises(ValueError, match="domain_features is 'both'"):
         ax.AgnosticClassifier(domain_features="both").fit(X, y, domains=domains)
     model = ax.AgnosticClassifier(gamma=0.1, domain_features="intercept")
     model.fit(X, y, domains=domains)
-    with pytest.raises(ValueError, match="domains has 3 entries but X has 300 rows"):
+    with pytest.raises(ValueError, match=r"domains has 3 .*300"):
         model.predict(X, domains=domains[:3])
     with pytest.raises(ValueError, match=r"domains has the columns \[0, 1\]"):
         model.predict(X, domains=np.ones((300, 2)))

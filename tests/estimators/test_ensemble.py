@@ -268,7 +268,7 @@ def test_where_domains_mean_nothing_the_ordinary_model_is_kept() -> None:
         kept += model.best_index_ == 0
     assert kept >= 3
     X, y, domains = no_regions(0)
-    with pytest.warns(NothingGained, match="the ordinary model is kept"):
+    with pytest.warns(NothingGained, match="ordinary model is kept"):
         model = ax.AgnosticEnsemble(tree(), combine="single").fit(X, y, domains=domains)
     assert np.array_equal(model.predict_proba(X), tree().fit(X, y).predict_proba(X))
 
@@ -305,9 +305,9 @@ def test_an_average_is_judged_by_averaged_predictions() -> None:
 @pytest.mark.parametrize(
     ("loss", "said"),
     [
-        (lambda y, p: np.where(p[:, 1] > 0.5, np.inf, 1.0), "loss is inf for some row"),
-        (lambda y, p: np.full(len(y), np.nan), "loss is nan for some row"),
-        (lambda y, p: 1.0, r"loss returns an array of shape \(\)"),
+        (lambda y, p: np.where(p[:, 1] > 0.5, np.inf, 1.0), "loss.*inf"),
+        (lambda y, p: np.full(len(y), np.nan), "loss.*nan"),
+        (lambda y, p: 1.0, r"loss.*array of.*shape.*\(\)"),
     ],
     ids=["inf", "nan", "one number"],
 )
@@ -434,18 +434,18 @@ def test_verbose_says_each_mixture(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("estimator", "options", "message"),
     [
-        (KNeighborsClassifier(), {}, "whose fit takes no sample_weight; give one that does"),
+        (KNeighborsClassifier(), {}, "whose.*takes no.*sample_weight"),
         (LinearSVC(), {}, "a classifier without predict_proba"),
         (make_pipeline(StandardScaler(), KNeighborsClassifier()), {}, "takes no sample_weight"),
-        ("trees", {}, "which has no fit; give a scikit-learn estimator"),
-        (tree(), {"robustness": (0.0,)}, r"robustness is 0.0; give numbers in \(0, 1\]"),
-        (tree(), {"mixtures": ax.Simplex(3)}, "mixtures is over 3 domains but the data have 2"),
-        (tree(), {"cv": 1}, "cv is 1; give 2 folds or more"),
+        ("trees", {}, "which has no fit"),
+        (tree(), {"robustness": (0.0,)}, "robustness is 0.0"),
+        (tree(), {"mixtures": ax.Simplex(3)}, "mixtures.*3.*2"),
+        (tree(), {"cv": 1}, "cv is 1"),
         (tree(), {"n_steps": 0}, "n_steps is 0"),
-        (tree(), {"combine": "vote"}, "combine is 'vote'; give 'auto', 'single' or 'average'"),
-        (tree(), {"loss": "hinge"}, "loss is 'hinge'; give 'auto' or a function"),
+        (tree(), {"combine": "vote"}, "combine is 'vote'"),
+        (tree(), {"loss": "hinge"}, "loss is 'hinge'"),
         (tree(), {"price": -1}, "price is -1"),
-        (tree(), {"cv": [([0, 1], [2, 3])]}, "cv does not hold out every row once"),
+        (tree(), {"cv": [([0, 1], [2, 3])]}, "cv.*every row.*once"),
     ],
 )
 def test_what_cannot_be_used_is_refused(estimator: Any, options: Any, message: str) -> None:
@@ -458,16 +458,16 @@ def test_a_domain_needs_a_row_in_every_fold() -> None:
     X, y, region = two_regions(n=200)
     region = region.astype("<U9")
     region[:1] = "mountains"
-    with pytest.raises(InputError, match="domains has a domain, 'mountains', with n_samples=1"):
+    with pytest.raises(InputError, match=r"domains.*'mountains'.*n_samples=1"):
         ax.AgnosticEnsemble(tree()).fit(X, y, domains=region)
 
 
 @pytest.mark.parametrize(
     ("estimator", "options", "said"),
     [
-        (StandardScaler(), {}, "estimator is StandardScaler.*has no predict; give a classifier"),
-        (tree(), {"robustness": 0.5}, "robustness is 0.5; give a list of numbers"),
-        (tree(), {"robustness": ()}, r"robustness is \(\); give a list of numbers"),
+        (StandardScaler(), {}, "StandardScaler.*has no predict"),
+        (tree(), {"robustness": 0.5}, "robustness is 0.5"),
+        (tree(), {"robustness": ()}, r"robustness is \(\)"),
     ],
     ids=["scaler", "number", "none"],
 )

@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 import anymix as ax
 from anymix.errors import InputError
 from anymix.estimators import NoDomainsWarning, PersonalizedCV
-from anymix.estimators.folding import FewerFolds, folds
+from anymix.estimators.reading import FewerFolds, folds
 from anymix.problem.losses import CrossEntropy
 from anymix.problem.rows import Rows
 
@@ -150,7 +150,7 @@ def test_a_small_domain_makes_fewer_folds() -> None:
     domains = np.array(["a"] * 37 + ["b"] * 3)
     _, codes = np.unique(y, return_inverse=True)
     read = Rows.read(X, codes, domains, CrossEntropy(), classes=np.array(["no", "yes"]))
-    with pytest.warns(FewerFolds, match="cv is 5, but the smallest domain, 'b', has 3 rows: 3"):
+    with pytest.warns(FewerFolds, match=r"cv is 5.*'b'.*3.*3"):
         dealt = folds(read, 5, 0)
     assert [sum(domains[test] == "b") for _, test in dealt] == [1, 1, 1]
     assert sorted(np.concatenate([test for _, test in dealt])) == list(range(40))

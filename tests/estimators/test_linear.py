@@ -21,8 +21,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anymix as ax
 from anymix import datasets
-from anymix.estimators.baselines import alone_solutions
-from anymix.estimators.overfitting import OverfitWarning, _free_parameters, overfit_message
+from anymix.estimators.fitting import (
+    OverfitWarning,
+    _free_parameters,
+    alone_solutions,
+    overfit_message,
+)
 from anymix.estimators.reading import read_classes
 from anymix.problem.dealing import hold_out, sorted_rows
 
@@ -328,7 +332,7 @@ def test_a_row_in_no_domain_does_not_count() -> None:
     model = ax.AgnosticClassifier(tol=1e-10).fit(X, y, domains=table)
     peer = ax.AgnosticClassifier(tol=1e-10).fit(X[inside], y[inside], domains=domains[inside])
     np.testing.assert_allclose(model.coef_, peer.coef_, atol=1e-6)
-    with pytest.raises(ValueError, match="class 'outside' of y has no row"):
+    with pytest.raises(ValueError, match=r"class 'outside' .*no row"):
         ax.AgnosticClassifier().fit(X, np.where(inside, y, "outside"), domains=table)
 
 
@@ -352,21 +356,21 @@ def test_probabilities_of_extreme_rows_do_not_underflow() -> None:
 
 
 FAULTS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({}, {"domains": ["a"] * 999}, r"domains has shape \(999,\) but X has 1000 rows"),
+    ({}, {"domains": ["a"] * 999}, r"domains .*shape .*\(999,\) .*1000"),
     ({}, {"domains": [None] + ["a"] * 999}, "domains has missing entries"),
     ({}, {"domains": np.r_[np.nan, np.zeros(999)]}, "domains has 1 missing"),
     (
         {},
         {"domains": pd.DataFrame({"sex": ["f"] * 1000, "age": ["old"] * 1000})},
-        "join label columns into one",
+        "join label columns",
     ),
-    ({}, {"sample_weight": -np.ones(1000)}, "sample_weight has a negative entry"),
+    ({}, {"sample_weight": -np.ones(1000)}, "sample_weight .*negative entry"),
     ({}, {"sample_weight": np.ones(3)}, "sample_weight has shape"),
-    ({}, {"sample_weight": np.zeros(1000)}, "sample_weight is zero for every row of the data"),
-    ({}, {"sample_weight": "c"}, "domains has no row of 'c' .* in the data"),
-    ({"mixtures": "all"}, {}, "mixtures is 'all'; give simplex, data, chi2:2.0"),
-    ({"mixtures": len}, {}, "mixtures is <built-in function len>; give a mixture set"),
-    ({"mixtures": ax.Simplex(2)}, {}, "mixtures is over 2 domains but the data have 3"),
+    ({}, {"sample_weight": np.zeros(1000)}, "sample_weight .*zero .*every row"),
+    ({}, {"sample_weight": "c"}, "domains .*no row .*'c'"),
+    ({"mixtures": "all"}, {}, "mixtures is 'all'"),
+    ({"mixtures": len}, {}, "mixtures is <built-in function len>"),
+    ({"mixtures": ax.Simplex(2)}, {}, "mixtures .*2 .*3"),
     ({"max_skewness": 0.5}, {}, "max_skewness is 0.5"),
     ({"max_skewness": 1.1, "mixtures": ax.Point([1, 0, 0])}, {}, "max_skewness is 1.1"),
     ({"max_skewness": np.nan}, {}, "max_skewness is nan"),
@@ -376,9 +380,9 @@ FAULTS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"gamma": -1.0}, {}, "gamma is -1.0"),
     ({"mu": np.inf}, {}, "mu is inf"),
     ({"objective": "plain"}, {}, "objective is 'plain'"),
-    ({"objective": ax.Objective(mu=0.1)}, {}, "mu is 0.1 in the Objective"),
-    ({"objective": ax.Objective("data")}, {}, "mixtures is 'data' in the Objective"),
-    ({"objective": ax.Objective(offsets=[0, 1, 2])}, {}, "offsets is .* in the Objective"),
+    ({"objective": ax.Objective(mu=0.1)}, {}, "mu is 0.1 .*Objective"),
+    ({"objective": ax.Objective("data")}, {}, "mixtures is 'data' .*Objective"),
+    ({"objective": ax.Objective(offsets=[0, 1, 2])}, {}, "offsets is .* Objective"),
     ({"tol": 0.0}, {}, "tol is 0.0"),
 ]
 
@@ -399,7 +403,7 @@ def test_faults_of_the_target_are_named() -> None:
     X, y, domains = make_data()
     with pytest.raises(ValueError, match="only one class, 'yes'"):
         ax.AgnosticClassifier().fit(X, np.full(len(y), "yes"), domains=domains)
-    with pytest.raises(ValueError, match="class 'no' of y has no row"):
+    with pytest.raises(ValueError, match=r"class 'no' .*no row"):
         ax.AgnosticClassifier().fit(X, y, sample_weight=y == "yes")
     with pytest.raises(ValueError, match="loss is 'absolute'"):
         ax.AgnosticRegressor(loss="absolute").fit(X, X[:, 0])
@@ -522,7 +526,7 @@ def small_domain(n_small: int) -> tuple[Array, NDArray[Any], NDArray[Any]]:
 
 def test_a_worst_mixture_on_few_rows_warns() -> None:
     X, y, domains = small_domain(30)
-    with pytest.warns(OverfitWarning, match=r"domain 'small' with 30 rows.*gamma.*max_skewness"):
+    with pytest.warns(OverfitWarning, match=r"domain .*'small' .*30 .*max_skewness"):
         ax.AgnosticClassifier().fit(X, y, domains=domains)
     with pytest.warns(OverfitWarning, match="few for"):
         ax.AgnosticRegressor().fit(
@@ -632,7 +636,8 @@ def test_the_warning_foretells_the_excess_loss() -> None:
     assert mean[1] > 5 * error[1]
     message = overfit_message(train, solution, objective)
     assert message is not None
-    assert "0.6 to domain 'little' with 100 rows, few for 9 free" in message
+    for fact in ("0.6", "'little'", "100 rows", "9 free"):
+        assert fact in message
 
 
 # -- real data -----------------------------------------------------------------------------------
@@ -641,7 +646,7 @@ def test_the_warning_foretells_the_excess_loss() -> None:
 def test_adult_losses_meet_and_the_warning_shows() -> None:
     data = datasets.load_adult(progress=False)
     model = ax.AgnosticClassifier(gamma=1e-3)
-    with pytest.warns(OverfitWarning, match="weight 0.8 to domain 'doctorate' with 413 rows"):
+    with pytest.warns(OverfitWarning, match=r"weight 0.8 .*'doctorate' with 413 rows"):
         model.fit(data.X, data.y, domains=data.domains)
     assert model.domain_names_.tolist() == ["doctorate", "non-doctorate"]
     assert abs(model.domain_losses_[0] - model.domain_losses_[1]) < 1e-5

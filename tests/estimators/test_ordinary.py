@@ -13,8 +13,9 @@ from sklearn.metrics import log_loss
 
 import anymix as ax
 from anymix.estimators.ordinary import GAMMAS, choose_ordinary, least_between, ordinary_model
-from anymix.estimators.reading import read_classes, read_numbers, regression_loss
+from anymix.estimators.reading import read_classes, read_numbers
 from anymix.problem.dealing import deal, sorted_rows
+from anymix.problem.losses import SquaredError
 from anymix.problem.rows import Rows
 
 Array = NDArray[np.float64]
@@ -117,9 +118,7 @@ def test_the_ordinary_model_of_the_regressor_is_ridge_regression() -> None:
     model = ax.AgnosticRegressorCV().fit(X, y, domains=domains)
     peer = Ridge(alpha=model.ordinary_.gamma * len(y)).fit(X, y)
     np.testing.assert_allclose(model.ordinary_.coef_, peer.coef_, atol=1e-4)
-    rows = read_numbers(
-        ax.AgnosticRegressor(), X, y, domains, None, True, regression_loss("squared", 1.0)
-    )
+    rows = read_numbers(ax.AgnosticRegressor(), X, y, domains, None, True, SquaredError())
     losses = np.zeros(len(GAMMAS))
     for i, gamma in enumerate(GAMMAS):
         for train, test in deal(sorted_rows(rows, np.random.RandomState(0)), 5):

@@ -220,12 +220,12 @@ def test_domains_are_routed_through_a_pipeline() -> None:
 
 def test_what_cannot_be_mixed_is_refused() -> None:
     model, (X, y, k) = fitted()
-    with pytest.raises(InputError, match="has the class '5', which the models do not know"):
+    with pytest.raises(InputError, match="has the class '5'"):
         model.fit(X, np.full(len(y), 5), domains=k)
     other = LogisticRegression().fit(X, np.where(y, "yes", "no"))
-    with pytest.raises(InputError, match="local has a model of the classes"):
+    with pytest.raises(InputError, match="local has a model"):
         ax.Personalized(model.agnostic, {0: other}).fit(X, y, domains=k)
-    with pytest.raises(InputError, match="cv is 1, and there are n_samples"):
+    with pytest.raises(InputError, match=r"cv is 1.*n_samples"):
         PersonalizedCV(LogisticRegression(), cv=1).fit(X, y)
 
 
@@ -241,5 +241,5 @@ def test_missing_numbers_to_predict_are_refused() -> None:
     X, k = np.arange(40.0)[:, None], np.repeat(["a", "b"], 20)
     model = LinearRegression().fit(X, X[:, 0])
     y = np.where(np.arange(40) == 3, np.nan, X[:, 0])
-    with pytest.raises(InputError, match="y has entries that are missing"):
+    with pytest.raises(InputError, match=r"y.*missing"):
         ax.Personalized(model, {"a": model, "b": model}).fit(X, y, domains=k)

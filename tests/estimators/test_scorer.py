@@ -99,7 +99,7 @@ def test_faults_of_the_scorer_are_named() -> None:
     with pytest.raises(ValueError, match="mixtures is 'all'"):
         ax.agnostic_scorer(mixtures=wrong)(model, X, y, domains=domains)
     undefined = make_scorer(lambda y_true, y_pred: math.nan)
-    with pytest.raises(ValueError, match="is nan on domain 'city'"):
+    with pytest.raises(ValueError, match=r"is .*nan .*'city'"):
         ax.agnostic_scorer(undefined)(model, X, y, domains=domains)
 
 

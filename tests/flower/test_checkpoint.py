@@ -77,7 +77,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"optimistic=False.*this one has.*optimistic=True"):
         strategy.start(grid_of(), num_rounds=2)
     path.write_bytes(b"half a file")
-    with pytest.raises(ValueError, match=r"run.npz cannot be read .*; move it away"):
+    with pytest.raises(ValueError, match=r"run.npz .*cannot be read"):
         AgnosticStrategy(checkpoint=path, **STEPS).start(grid_of(), num_rounds=2)
 
 
@@ -128,9 +128,9 @@ def test_a_line_too_many_in_the_history_is_not_read(tmp_path: Path) -> None:
 def test_files_that_cannot_be_used_are_refused_before_the_first_round(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     path.touch()
-    with pytest.raises(ValueError, match=r"run.npz cannot be read .*; move it away"):
+    with pytest.raises(ValueError, match=r"run.npz .*cannot be read"):
         AgnosticStrategy(checkpoint=path, **STEPS).start(grid_of(), num_rounds=1)
-    with pytest.raises(ValueError, match="which cannot be written; give a file in a folder"):
+    with pytest.raises(ValueError, match="which cannot be written"):
         AgnosticStrategy(checkpoint=path / "below" / "a-file", **STEPS).start(
             grid_of(), num_rounds=1
         )
@@ -138,5 +138,5 @@ def test_files_that_cannot_be_used_are_refused_before_the_first_round(tmp_path: 
     AgnosticStrategy(checkpoint=new, **STEPS).start(grid_of(), num_rounds=1)
     assert new.exists()
     new.with_name("run.npz.history").unlink()
-    with pytest.raises(ValueError, match=r"run.npz cannot be read .*history"):
+    with pytest.raises(ValueError, match=r"run.npz cannot .*history"):
         AgnosticStrategy(checkpoint=new, **STEPS).start(grid_of(), num_rounds=2)

@@ -65,7 +65,7 @@ def test_result_goes_to_the_file_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_servers_exception_is_the_callers() -> None:
-    with pytest.raises(ValueError, match="the model is on strike"):
+    with pytest.raises(ValueError, match="model is on strike"):
         federate(THREE_WAYS, run_config={"fail": "server"})
 
 
@@ -74,10 +74,10 @@ def test_a_servers_exception_is_the_callers() -> None:
     [
         (
             {"num-rounds": 3},
-            r"has 'num-rounds'; this app knows \['fail', 'num-clients', 'out', 'timeout'\]",
+            "has 'num-rounds'.*'fail', 'num-clients', 'out'",
         ),
-        ({"num-clients": "two"}, "num-clients='two'; this app expects a int"),
-        ({"num-clients": 2.5}, r"num-clients=2\.5; this app expects a int"),
+        ({"num-clients": "two"}, "num-clients='two'"),
+        ({"num-clients": 2.5}, r"num-clients=2\.5"),
     ],
 )
 def test_a_run_config_that_the_app_does_not_know(config: dict[str, Any], words: str) -> None:

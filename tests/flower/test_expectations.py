@@ -41,7 +41,7 @@ def test_mods_stand_around_every_answer() -> None:
     assert heard[:2] == ["query", "train"]
 
 
-@pytest.mark.filterwarnings("ignore::anymix.estimators.overfitting.OverfitWarning")
+@pytest.mark.filterwarnings("ignore::anymix.estimators.fitting.OverfitWarning")
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_a_classifier_comes_out(n_classes: int, intercept: bool) -> None:

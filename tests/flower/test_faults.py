@@ -61,7 +61,7 @@ def test_wait_asks_again_and_gets_the_same_numbers() -> None:
 
 def test_wait_ends_at_the_deadline() -> None:
     strategy = AgnosticStrategy(patience=Patience("wait", 0.3, max_failures=99), **STEPS)
-    with pytest.raises(MissingClientsError, match=r"round 1 lacks answers.*errors from \['1'\]"):
+    with pytest.raises(MissingClientsError, match=r"round 1 lacks .*\['1'\]"):
         strategy.start(stumbling(np.inf), num_rounds=4)
 
 
@@ -79,7 +79,7 @@ def test_skip_makes_no_step_and_counts_what_is_missing() -> None:
 
 def test_stop_names_who_is_missing() -> None:
     strategy = AgnosticStrategy(patience=Patience("stop"), **STEPS)
-    with pytest.raises(MissingClientsError, match=r"round 2 lacks answers: none from \['1', '4'\]"):
+    with pytest.raises(MissingClientsError, match=r"round 2 lacks .*\['1', '4'\]"):
         strategy.start(faulty({(1, 2), (4, 2)}), num_rounds=4, timeout=0.05)
     with pytest.raises(MissingClientsError, match=r"errors from \['1'\]"):
         AgnosticStrategy(patience=Patience("stop"), **STEPS).start(stumbling(1), num_rounds=1)
@@ -219,14 +219,14 @@ def test_a_domain_with_nobody_for_three_rounds_ends_a_run_that_skips() -> None:
 def test_a_domain_with_nobody_stops_the_run(policy: Any) -> None:
     grid, go = leaving(how_long=10**9)
     strategy = AgnosticStrategy(patience=Patience(policy, deadline=0.3), **STEPS)
-    with pytest.raises(MissingClientsError, match=r"round 2 .*nobody has rows of \['web'\]"):
+    with pytest.raises(MissingClientsError, match=r"round 2 .*nobody .*\['web'\]"):
         strategy.start(grid, num_rounds=6, evaluate_fn=go)
 
 
 def test_a_named_domain_that_never_comes() -> None:
     names = ["chat", "mail", "web", "voice"]
     strategy = AgnosticStrategy(domains=names, patience=Patience(deadline=0.2), **STEPS)
-    with pytest.raises(MissingClientsError, match=r"nobody has rows of \['voice'\]"):
+    with pytest.raises(MissingClientsError, match=r"nobody .*\['voice'\]"):
         strategy.start(grid_of(), num_rounds=1)
 
 

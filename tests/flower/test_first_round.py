@@ -157,7 +157,7 @@ def test_a_last_step_that_is_too_long_gives_no_model_either(output: Any, step: f
     strategy = AgnosticStrategy(steps=Steps(step, 0.1), judging=Judging(output=output))
     with (
         np.errstate(over="ignore", invalid="ignore"),
-        pytest.raises(InputError, match=r"step_w makes the run diverge: .* result.* shorter"),
+        pytest.raises(InputError, match=r"step_w .*diverge: .* result"),
     ):
         strategy.start(grid, num_rounds=1)
     best = AgnosticStrategy(steps=Steps(1e3, 0.1)).start(grid, num_rounds=1)

@@ -138,7 +138,7 @@ def test_a_client_of_one_row_that_not_every_fold_fits() -> None:
 def test_nothing_is_gained_where_domains_are_alike() -> None:
     X, y, domains, parts = rows_of("alike")
     grid = LocalGrid(app_of(X, y, domains, parts), 4)
-    with pytest.warns(NothingGained, match="the ordinary model is kept"):
+    with pytest.warns(NothingGained, match="ordinary model is kept"):
         found = federated_fit(grid, gammas=[0.1, 0.01], robustness=[1.0], folds=2)
     assert found.is_ordinary
     assert found.solution.w.tolist() == found.ordinary.w.tolist()
@@ -163,5 +163,5 @@ def test_bad_input() -> None:
         federated_fit(grid, folds=1)
     with pytest.raises(InputError, match="price is -1"):
         federated_fit(grid, price=-1)
-    with pytest.raises(InputError, match="rows of domain 'rural' are not in all of them"):
+    with pytest.raises(InputError, match=r"domain 'rural' .*not in all"):
         federated_fit(grid, folds=20)

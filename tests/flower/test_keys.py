@@ -118,12 +118,12 @@ def test_a_client_cannot_bring_thousands_of_domains() -> None:
 
     result = AgnosticStrategy(**STEPS).start(named(names), num_rounds=2)
     assert result.domains == ("a", "b")
-    assert "it names 2000 domains, more than 100" in result.excluded["2"]
+    assert "2000 domains, more than 100" in result.excluded["2"]
     result = AgnosticStrategy(limits=Limits(domains=None), **STEPS).start(
         named(names), num_rounds=2
     )
     assert len(result.domains) == 2002
-    with pytest.raises(InputError, match=r"cannot take part: .*client '2': it names 2000 domains"):
+    with pytest.raises(InputError, match="client '2': it names 2000"):
         federated_solve(named(names))
 
 
@@ -163,9 +163,9 @@ def lying_about_its_model(nodes: int) -> LocalGrid:
 
 def test_one_of_two_with_another_model_stops_the_run() -> None:
     """Nobody can say which of the two lies; the honest one was thrown out before."""
-    with pytest.raises(InputError, match="the clients have different models"):
+    with pytest.raises(InputError, match=r"the .*different models"):
         AgnosticStrategy(**STEPS).start(lying_about_its_model(2), num_rounds=1)
-    with pytest.raises(InputError, match="the clients have different models"):
+    with pytest.raises(InputError, match=r"the .*different models"):
         federated_solve(lying_about_its_model(2))
     result = AgnosticStrategy(**STEPS).start(lying_about_its_model(3), num_rounds=2)
     assert [r["clients"] for r in result.history] == [2, 2]

@@ -175,7 +175,7 @@ def test_arrays_are_read_as_flower_reads_them(array: Any) -> None:
 def test_broken_arrays_are_refused(data: bytes) -> None:
     record = ArrayRecord({"a": Array("float64", (4,), "numpy.ndarray", data)})
     content = RecordDict({"arrays": record, "settings": ConfigRecord()})
-    with pytest.raises(ValueError, match="the message cannot be read"):
+    with pytest.raises(ValueError, match="message cannot be read"):
         unpack(content)
 
 
@@ -184,5 +184,5 @@ def test_a_message_that_is_too_large_says_what_to_do() -> None:
     message = Message(pack({"w": np.zeros(100)}, {}), 1, "train")
     message.metadata.__dict__["_message_id"] = "one"
     assert through_the_wire(message)[1] > 800
-    with pytest.raises(InputError, match=r"freeze parameters .* or run it as a deployment"):
+    with pytest.raises(InputError, match=r"freeze parameters .*deployment"):
         through_the_wire(message, most=800)

@@ -104,7 +104,7 @@ def test_an_evaluate_config_is_used_or_refused() -> None:
     np.testing.assert_allclose(
         [r["held_out_worst"] for r in small.history], [r["held_out_worst"] for r in plain.history]
     )
-    with pytest.raises(InputError, match=r"evaluate_config has \['lr'\]; only 'chunk' is known"):
+    with pytest.raises(InputError, match=r"evaluate_config has \['lr'\]"):
         strategy.start(grid(), num_rounds=1, evaluate_config=ConfigRecord({"lr": 1.0}))
 
 
@@ -159,7 +159,7 @@ def test_a_model_without_anything_to_train_is_refused() -> None:
     model = mlp()
     for p in model.parameters():
         p.requires_grad = False
-    with pytest.raises(InputError, match="has no parameter that may change"):
+    with pytest.raises(InputError, match=r"has .*no parameter"):
         ModuleRows(model, None, X, y, domains)
 
 

@@ -42,10 +42,10 @@ def test_a_good_answer_is_read_as_float64() -> None:
         ({"more": np.ones(2)}, "'more'"),
         ({"sums": None}, "instead of"),
         ({"sums": "many"}, "'sums': 'many'"),
-        ({"update": np.array([1.0, np.nan])}, "its update are not all finite numbers"),
-        ({"sums": np.array([1.0, np.inf, 0.0])}, "its sums are not all finite numbers"),
-        ({"update": np.ones(2, dtype=int)}, "its update are not all finite numbers"),
-        ({"update": np.ones(2, dtype=complex)}, "its update are not all finite numbers"),
+        ({"update": np.array([1.0, np.nan])}, "update .*not all finite"),
+        ({"sums": np.array([1.0, np.inf, 0.0])}, "sums .*not all finite"),
+        ({"update": np.ones(2, dtype=int)}, "update .*not all finite"),
+        ({"update": np.ones(2, dtype=complex)}, "update .*not all finite"),
     ],
 )
 def test_an_answer_must_have_the_form_declared(changes: Any, words: str) -> None:

@@ -250,11 +250,9 @@ def test_bad_policies_are_named(make: Any, message: str) -> None:
 
 
 def test_data_and_set_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match=r"over 2 domains .* give a set over the clients"):
+    with pytest.raises(ValueError, match=r"over 2 .*over the clients"):
         AgnosticStrategy(ax.Simplex(2), **STEPS).start(grid_of(), num_rounds=1)
-    with pytest.raises(
-        ValueError, match="initial_arrays has 5 numbers, but the clients' model has 3"
-    ):
+    with pytest.raises(ValueError, match=r"initial_arrays has 5 .*3"):
         AgnosticStrategy(**STEPS).start(grid_of(), ArrayRecord([np.zeros(5)]), num_rounds=1)
 
 

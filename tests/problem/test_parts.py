@@ -246,7 +246,7 @@ def test_mistakes_are_named() -> None:
     pieces = cut("binary", np.arange(60) % 3, table("binary"))
     with pytest.raises(ValueError, match="give 4 finite numbers"):
         Parts.of(pieces).at(np.zeros(3))
-    with pytest.raises(ValueError, match=r"question wants \('slope',\) without a step"):
+    with pytest.raises(ValueError, match=r"question .*\('slope',\) .*without"):
         answer(pieces[0], Question(np.zeros(4), np.ones(3), ("slope",)))
 
 

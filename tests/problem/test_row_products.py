@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import anymix as ax
-from anymix.problem import row_products as module
-from anymix.problem.row_products import gram_of_products, products
+from anymix.problem import weighted as module
+from anymix.problem.weighted import gram_of_products, products
 
 
 @settings(max_examples=300)
@@ -35,7 +35,7 @@ def test_columns_in_no_order_are_read_right() -> None:
 def test_dense_wide_and_long_rows_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert products(np.eye(3)) is None
     assert products(sparse.csr_array((2, module.WIDEST + 1))) is None
-    monkeypatch.setattr(module, "MOST", 5)
+    monkeypatch.setattr(module, "MOST_PRODUCTS", 5)
     assert products(sparse.csr_array(np.ones((1, 2)))) is not None
     assert products(sparse.csr_array(np.ones((1, 3)))) is None
 

@@ -188,7 +188,7 @@ def test_set_epoch_is_that_of_distributed_sampler() -> None:
         ([0, 3], {"n_domains": 2}, "domains holds 3"),
         ([], {}, "domains has shape"),
         ([0, 1], {"batch_size": 0}, "batch_size is 0"),
-        ([0, 1], {"batch_size": 3, "drop_last": True}, "batch_size is too large"),
+        ([0, 1], {"batch_size": 3, "drop_last": True}, "batch_size .*too large"),
         ([0, 1], {"rank": 2, "world_size": 2}, "rank is 2 of 2"),
         ([0, 1], {"seed": -1}, "seed is -1"),
     ],
@@ -199,7 +199,7 @@ def test_refusals(domains: Any, options: dict[str, Any], words: str) -> None:
 
 
 def test_refusals_while_drawing() -> None:
-    with pytest.raises(InputError, match="batch_size is 2 for 3 domains"):
+    with pytest.raises(InputError, match=r"batch_size is 2 .*3"):
         next(iter(DomainBatches(IDS, 2)))
     for sampler in (PerDomain(), Weighted([1, 1, 1])):
         with pytest.raises(InputError, match="no row of domain 1"):
@@ -207,7 +207,7 @@ def test_refusals_while_drawing() -> None:
     assert sorted(next(iter(DomainBatches([0, 0, 2], 3, Proportional())))) == [0, 1, 2]
     with pytest.raises(InputError, match="uniform is 0"):
         Weighted([1, 1], uniform=0)
-    with pytest.raises(InputError, match="have 3 domains and the loss 2"):
+    with pytest.raises(InputError, match=r"have .*3 .*2"):
         AgnosticLoss(ax.Simplex(2), 0.1).follow(DomainBatches(IDS, 6))
     batches = DomainBatches(IDS, 6)
     with pytest.raises(InputError, match="has the seed 1"):

@@ -193,7 +193,7 @@ def test_a_state_of_another_set_is_refused_and_changes_nothing() -> None:
     other(losses_of([0.0, 9.0]), torch.tensor([0, 1]))
     other.step()
     before = criterion.state_dict()["mixture"].clone()
-    with pytest.raises(RuntimeError, match="is not in the Box"):
+    with pytest.raises(RuntimeError, match="not in the Box"):
         criterion.load_state_dict(other.state_dict())
     assert torch.equal(criterion.mixture, before)
     assert torch.equal(criterion.state_dict()["average"], before)
@@ -217,7 +217,7 @@ def test_evaluation_is_not_counted() -> None:
     criterion.eval()
     criterion(losses_of(), IDS)
     criterion.train()
-    with pytest.raises(InputError, match="has no rows to go by"):
+    with pytest.raises(InputError, match="has no rows"):
         criterion.step()
 
 
@@ -257,12 +257,12 @@ def test_losses_that_are_not_finite_are_refused_and_lambda_stays(bad: float) -> 
     criterion = AgnosticLoss(ax.Simplex(3), 0.1)
     before = {name: value.clone() for name, value in criterion.state_dict().items()}
     values = [*LOSSES[:2], bad, *LOSSES[3:]]
-    with pytest.raises(InputError, match="losses of domain 1 are not finite"):
+    with pytest.raises(InputError, match=r"losses .*1 .*not finite"):
         criterion(losses_of(values), IDS)
     for name, value in criterion.state_dict().items():
         assert torch.equal(value.nan_to_num(), before[name].nan_to_num()), name
     criterion.expect(IDS)
-    with pytest.raises(InputError, match="losses of domain 1 are not finite"):
+    with pytest.raises(InputError, match=r"losses .*1 .*not finite"):
         criterion(losses_of(values), IDS)
     criterion(losses_of(), IDS)  # and it goes on
     criterion.step()
@@ -272,18 +272,18 @@ def test_losses_that_are_not_finite_are_refused_and_lambda_stays(bad: float) -> 
 @pytest.mark.parametrize(
     ("losses", "ids", "mask", "words"),
     [
-        (losses_of(), IDS + 1, None, "domain_ids has a false number; give 0 to 2"),
-        (losses_of(), IDS - 1, None, "domain_ids has a false number"),
-        (losses_of(), IDS.float(), None, "domain_ids has dtype torch.float32"),
+        (losses_of(), IDS + 1, None, "domain_ids .*false number.* 0 to 2"),
+        (losses_of(), IDS - 1, None, "domain_ids .*false number"),
+        (losses_of(), IDS.float(), None, "domain_ids .*dtype .*torch.float32"),
         (losses_of(), IDS[:, None], None, r"domain_ids has shape \(6, 1\)"),
-        (losses_of(), IDS[:4], None, r"losses has shape \(6,\) for 4 rows"),
+        (losses_of(), IDS[:4], None, r"losses .*shape .*\(6,\) .*4"),
         (losses_of().mean(), IDS, None, 'reduction="none"'),
         ([1.0], IDS, None, "losses is a list"),
-        (IDS, IDS, None, "losses has dtype torch.int64"),
+        (IDS, IDS, None, "losses .*dtype .*torch.int64"),
         (losses_of(), IDS, torch.ones(3), r"mask has shape \(3,\)"),
-        (losses_of(), IDS, -torch.ones(6), "mask has a weight that is not ≥ 0"),
-        (losses_of(), IDS.to("meta"), None, "domain_ids is on meta and losses on cpu"),
-        (losses_of().to("meta"), IDS.to("meta"), None, "losses are on meta and λ on cpu"),
+        (losses_of(), IDS, -torch.ones(6), "mask .*not ≥ 0"),
+        (losses_of(), IDS.to("meta"), None, "domain_ids .*on meta .*on cpu"),
+        (losses_of().to("meta"), IDS.to("meta"), None, "losses .*on meta .*on cpu"),
     ],
 )
 def test_refusals(losses: Any, ids: Any, mask: Any, words: str) -> None:
@@ -300,12 +300,11 @@ def test_refusals(losses: Any, ids: Any, mask: Any, words: str) -> None:
         ({"adversary": "fancy"}, "give 'euclidean' or 'entropic'"),
         ({"mu": 0.1}, "sizes is missing"),
         ({"robustness": 0.5}, "sizes is missing"),
-        ({"mu": 0.1, "prior": ax.DirichletPrior([2, 2, 2])}, "mu is given beside a prior"),
         ({"offsets": [1.0]}, "offsets has shape"),
-        ({"gamma": 0.1}, "gamma is 0.1 in the Objective"),
-        ({"norm": "plain"}, "norm is 'plain' in the Objective"),
-        ({"anchor": [1.0]}, "anchor is .* in the Objective"),
-        ({"w_radius": 1.0}, "w_radius is 1.0 in the Objective"),
+        ({"gamma": 0.1}, "gamma is 0.1 .*Objective"),
+        ({"norm": "plain"}, "norm is 'plain' .*Objective"),
+        ({"anchor": [1.0]}, "anchor is .* Objective"),
+        ({"w_radius": 1.0}, "w_radius is 1.0 .*Objective"),
         ({"loss_bound": 0}, "loss_bound is 0"),
         ({"absent": "zero"}, "absent is 'zero'"),
         ({"names": ["a"]}, "names has 1 entries"),
@@ -336,7 +335,7 @@ def test_a_domain_unseen_for_long_warns_once() -> None:
         criterion(losses_of([1.0]), alone)
         criterion.step()
     criterion(losses_of([1.0]), alone)
-    with pytest.warns(UnseenDomain, match="domain 1 was in no batch for 3 steps"):
+    with pytest.warns(UnseenDomain, match=r"domain .*1 .*no batch .*3"):
         criterion.step()
     for _ in range(5):  # a second warning would be an error
         criterion(losses_of([1.0]), alone)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anymix.selection.thresholds import worst_balanced_threshold
+from anymix.selection.rule import worst_balanced_threshold
 
 Array = NDArray[np.float64]
 

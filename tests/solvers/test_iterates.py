@@ -173,17 +173,17 @@ def test_a_step_that_fails_says_so_when_it_is_read_or_soon_after() -> None:
 
     good = [step.w.copy() for step in islice(begin(problem=squared, step_w=size), 9)]
     kept: list[Iterate] = []
-    with pytest.raises(InputError, match="step_w may be too long"):
+    with pytest.raises(InputError, match=r"step_w .*too long"):
         kept.extend(begin(problem=squared, step_w=size))
     assert 10 < len(kept) < 100
     np.testing.assert_array_equal([step.w for step in kept[:9]], good)
     for _ in range(2):
-        with pytest.raises(InputError, match="step_w may be too long"):
+        with pytest.raises(InputError, match=r"step_w .*too long"):
             _ = kept[15].w
     run = begin(problem=squared, step_w=size)
     last = list(islice(run, 15))[-1]
     for _ in range(2):
-        with pytest.raises(InputError, match="step_w may be too long"):
+        with pytest.raises(InputError, match=r"step_w .*too long"):
             _ = last.w
 
 

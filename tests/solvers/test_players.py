@@ -145,7 +145,7 @@ def test_given_sizes_take_the_place_of_the_schedule() -> None:
 
 
 def test_the_state_of_another_model_is_refused() -> None:
-    with pytest.raises(InputError, match="state has 3 parameters and the model 2"):
+    with pytest.raises(InputError, match=r"state has 3 .*2"):
         make().load_state_dict(make(D=3).state_dict())
 
 

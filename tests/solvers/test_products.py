@@ -56,7 +56,7 @@ def test_a_flat_prior_is_the_plain_problem() -> None:
 def test_a_certificate_holds_far_from_the_optimum() -> None:
     problem, prior = ax.LinearDomains(*rows(3)), ax.DirichletPrior([2.0, 3.0, 1.5])
     best = ax.solve(problem, product_of(prior), tol=1e-7)
-    with pytest.warns(UserWarning, match="stopped after 1 turns with gap"):
+    with pytest.warns(UserWarning, match=r"stopped .*1 .*with gap"):
         rough = ax.solve(problem, product_of(prior), tol=1e-7, max_iter=1)
     assert rough.certificate.lower <= best.objective + 1e-7
     assert rough.certificate.upper >= best.certificate.lower - 1e-7

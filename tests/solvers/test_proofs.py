@@ -189,7 +189,7 @@ def test_columns_that_differ_by_little_are_not_taken_for_one(eps: float) -> None
     assert found.certificate.lower <= best.objective + 1e-9
     assert certify(problem, None, np.zeros(3), [0.5, 0.5], gamma=0.0).lower <= best.objective
     if not found.converged:
-        with pytest.warns(ConvergenceWarning, match="centre or scale the columns"):
+        with pytest.warns(ConvergenceWarning, match="centre or scale"):
             solve(problem, gamma=0.0)
 
 
@@ -318,7 +318,7 @@ def test_converged_means_a_gap_of_at_most_tol(max_iter: int) -> None:
 
 def test_the_gap_of_a_certificate_is_not_cut() -> None:
     assert Certificate(2.0, 0.5).gap == 1.5
-    with pytest.raises(ValueError, match="one of the two is wrong"):
+    with pytest.raises(ValueError, match=r"one .*is wrong"):
         Certificate(1.0, np.nextafter(1.0, 2.0))
 
 

@@ -48,13 +48,13 @@ def test_the_domain_is_looked_at_where_it_is_there(found: Any, tmp_path: Path) -
 
 def test_numbers_groups_weights_and_a_test_table() -> None:
     train, test = shop(400), shop(200)
-    options: dict[str, Any] = {"model": "auto", "drop": ["bought"], "test": test}
+    options: dict[str, Any] = {"model": "auto", "drop": ["bought"], "evaluation": test}
     found = fit_table(train, "spent", ["region"], **options)
     assert found.audits["recommended"].unit_title == "RMSE"
     assert found.audits["recommended"].n_rows == 200
     group = np.arange(400) // 2
     options = {"model": "auto", "drop": ["spent"], "group": "who", "class_weight": "balanced"}
-    found = fit_table(train.assign(who=group), "bought", ["region"], folds=2, **options)
+    found = fit_table(train.assign(who=group), "bought", ["region"], evaluation=2, **options)
     assert found.audits["ordinary"].n_rows == 400
 
 

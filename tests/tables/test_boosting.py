@@ -35,7 +35,7 @@ def curved(n: int = 900) -> pd.DataFrame:
 @pytest.mark.parametrize(("target", "other"), [("bought", "spent"), ("spent", "bought")])
 def test_trees_are_judged_and_saved(target: str, other: str, tmp_path: Path) -> None:
     frame = curved()
-    found = fit_table(frame, target, ["region"], drop=[other], model="boosted", holdout=0.3)
+    found = fit_table(frame, target, ["region"], drop=[other], model="boosted", evaluation=0.3)
     constant = found.beside["a constant guess"]
     assert found.audits["ordinary"].pooled_loss < constant.pooled_loss
     assert (found.gamma, found.solution) == (None, None)
@@ -52,7 +52,7 @@ def test_trees_are_judged_and_saved(target: str, other: str, tmp_path: Path) -> 
 
 def test_trees_may_use_the_domain() -> None:
     frame = curved()
-    options: dict[str, Any] = {"drop": ["spent"], "model": "boosted", "holdout": 0.3}
+    options: dict[str, Any] = {"drop": ["spent"], "model": "boosted", "evaluation": 0.3}
     found = fit_table(frame, "bought", ["region"], use_domain="intercept", **options)
     swapped = frame.assign(region=frame["region"].map({"north": "south", "south": "north"}))
     said, other = (found.model.predict_proba(table) for table in (frame, swapped))
@@ -62,7 +62,7 @@ def test_trees_may_use_the_domain() -> None:
 
 
 def test_the_ordinary_trees_can_be_asked_for_and_robust_ones_stand_beside_them() -> None:
-    options: dict[str, Any] = {"drop": ["spent"], "model": "boosted", "holdout": 0.3}
+    options: dict[str, Any] = {"drop": ["spent"], "model": "boosted", "evaluation": 0.3}
     chosen = fit_table(curved(), "bought", ["region"], **options)
     assert not chosen.choice.is_ordinary
     plain = fit_table(curved(), "bought", ["region"], robustness=0.0, **options)
@@ -77,7 +77,7 @@ def test_where_ordinary_trees_are_kept_the_robust_ones_beside_them_are_others() 
     frame = curved()
     same = 3 * np.abs(frame["x"]) - 2 + np.random.default_rng(1).logistic(size=900)
     frame["bought"] = np.where(same > 0, "yes", "no")  # in both regions
-    found = fit_table(frame, "bought", ["region"], drop=["spent"], model="boosted", holdout=0.3)
+    found = fit_table(frame, "bought", ["region"], drop=["spent"], model="boosted", evaluation=0.3)
     assert found.choice.is_ordinary
     ordinary, robust = (found.audits[name].domain_losses for name in ("ordinary", "robust"))
     assert not np.allclose(ordinary, robust)

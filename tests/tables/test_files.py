@@ -310,3 +310,14 @@ def test_an_encoding_that_is_not_the_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"t.csv is not UTF-16 .*BOM.*; pass its") as caught:
         read_table(write(tmp_path / "t.csv", TEXT), encoding="utf-16")
     assert caught.value.argument == "encoding"
+
+
+def test_rows_by_their_places_are_those_of_the_whole_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anymix.tables.files.CHUNK", 10)
+    whole = pd.DataFrame({"k": range(50), "x": np.arange(50) / 4, "c": [*"ab"] * 25})
+    whole.to_csv(tmp_path / "a.csv", index=False)
+    found = read_table(tmp_path / "a.csv", rows=np.array([3, 4, 39]))  # none of two chunks
+    kept = read_table(tmp_path / "a.csv").iloc[[3, 4, 39]].reset_index(drop=True)
+    pd.testing.assert_frame_equal(found, kept)

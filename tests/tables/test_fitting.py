@@ -38,7 +38,7 @@ def test_nullable_columns_of_pandas_are_read_too() -> None:
     )
 
 
-@pytest.mark.filterwarnings("ignore::anymix.estimators.overfitting.OverfitWarning")
+@pytest.mark.filterwarnings("ignore::anymix.estimators.fitting.OverfitWarning")
 @pytest.mark.parametrize("target", ["bought", "spent"])
 def test_the_model_is_that_of_the_estimators(target: str) -> None:
     frame = shop()
@@ -71,7 +71,7 @@ def test_the_ordinary_model_beside_it_is_logistic_regression() -> None:
     train, test = shop(), shop(300, seed=1)
     names = ["age", "city", "x"]
     drop = ["job", "spent"]
-    options: dict[str, Any] = {"gamma": 0.01, "robustness": 1.0, "drop": drop, "test": test}
+    options: dict[str, Any] = {"gamma": 0.01, "robustness": 1.0, "drop": drop, "evaluation": test}
     found = fit_table(train, "bought", ["region"], **options)
     X = Features.learn(train, names)[0]
     theirs = LogisticRegression(C=1 / (0.01 * len(train)), tol=1e-8, max_iter=1000)
@@ -113,7 +113,7 @@ def test_the_model_saved_is_chosen_by_all_rows(monkeypatch: pytest.MonkeyPatch) 
         return found
 
     monkeypatch.setattr("anymix.tables.learners.search", listed)
-    found = fit_table(shop(200), "bought", ["region"], drop=["spent"], folds=2)
+    found = fit_table(shop(200), "bought", ["region"], drop=["spent"], evaluation=2)
     assert [n for n, _ in searched] == [200]  # the parts share it
     assert found.choice.found is searched[-1][1]
     assert found.gamma == found.choice.candidate.gamma == found.model.estimator.gamma
@@ -189,7 +189,7 @@ BAD_TABLES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "small": (small(d="a"), {"min_rows": 99}, "one domain only, 'a'; name a domain column of two"),
     "small domains": (small(), {"min_rows": 100}, "^min_rows is 100, which leaves one.*; lower it"),
     "row": (small(d=ONE_B), {}, "^min_rows is too low: domain 'b' has too few rows.*; raise it"),
-    "held": (small(d=ONE_B), {"holdout": 0.2}, "^min_rows is too low: domain 'b'"),
+    "held": (small(d=ONE_B), {"evaluation": 0.2}, "^min_rows is too low: domain 'b'"),
     "class": (
         small(y=["z"] + list("yn") * 11 + ["y"]),
         {},
@@ -200,12 +200,19 @@ BAD_TABLES: dict[str, tuple[Any, dict[str, Any], str]] = {
         {},
         "class '7' with .*; if these are numbers, not classes, the task is to regress$",
     ),
-    "test": (small(), {"test": small(d="c")}, "domain 'c' is only in the test file; add rows"),
-    "none": (small(), {"test": small(d="a")}, "domain 'b' has no row in the test file; add some"),
-    "kind": (small(), {"test": small(y="z")}, "class 'z' is only in the test file"),
-    "both": (small(), {"folds": 3, "holdout": 0.2}, "folds is 3 and holdout 0.2; give one"),
-    "folds": (small(), {"folds": 1}, "folds is 1; give 2 to 24"),
-    "holdout": (small(), {"holdout": 1.5}, r"holdout is 1.5; give a share inside \(0, 1\)"),
+    "test": (
+        small(),
+        {"evaluation": small(d="c")},
+        "domain 'c' is only in the test file; add rows",
+    ),
+    "none": (
+        small(),
+        {"evaluation": small(d="a")},
+        "domain 'b' has no row in the test file; add some",
+    ),
+    "kind": (small(), {"evaluation": small(y="z")}, "class 'z' is only in the test file"),
+    "folds": (small(), {"evaluation": 1}, "evaluation is 1; give 2 to 24"),
+    "holdout": (small(), {"evaluation": 1.5}, "evaluation is 1.5"),
     "features": (small(x=1), {}, "no column to learn from"),
     "gamma": (small(), {"gamma": -1.0}, "gamma"),
 }
@@ -296,7 +303,12 @@ def test_where_a_small_domain_differs_the_robust_model_is_taken() -> None:
     assert (
         found.audits["robust"].domain_losses[1] < found.beside["a constant guess"].domain_losses[1]
     )
-    assert found.comparison.gain > 0.08
+    # With no penalty the best linear models of these rows differ by 0.0675 on the rows themselves,
+    # scikit-learn's by 0.050 to 0.067 on rows held out (0.058 over ten deals into five folds).
+    problem = ax.LinearDomains(X, y, region, loss=CrossEntropy())
+    plain, robust = (ax.solve(problem, s, gamma=0.0) for s in (ax.Point([0.9, 0.1]), ax.Simplex(2)))
+    most = plain.domain_losses.max() - robust.domain_losses.max()
+    assert 0.8 * most < found.comparison.gain < most
     low, high = found.comparison.worst_difference[1:]
     assert low < -0.1
     assert high < 0
@@ -324,7 +336,7 @@ def test_noise_is_no_better_than_a_constant_guess_and_this_is_said_first() -> No
 
 def test_a_constant_guess_is_that_of_the_rows_fitted() -> None:
     train, test = shop(), shop(300, seed=1)
-    found = fit_table(train, "bought", ["region"], gamma=0.1, drop=["spent"], test=test)
+    found = fit_table(train, "bought", ["region"], gamma=0.1, drop=["spent"], evaluation=test)
     shares = train["bought"].value_counts(normalize=True)
     by_hand = -np.log(shares[test["bought"]]).to_numpy().mean()
     assert found.beside["a constant guess"].pooled_loss == pytest.approx(by_hand)

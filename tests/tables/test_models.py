@@ -59,7 +59,7 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
         assert "--" not in str(caught.value)
 
 
-@pytest.mark.filterwarnings("ignore::anymix.estimators.overfitting.OverfitWarning")
+@pytest.mark.filterwarnings("ignore::anymix.estimators.fitting.OverfitWarning")
 @pytest.mark.parametrize("target", ["bought", "spent"])
 def test_the_estimator_of_a_model_says_the_same(target: str) -> None:
     frame = shop()

@@ -69,8 +69,8 @@ def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"gamma": 1e-2, "holdout": 0.25, "use_domain": "intercept"},
-        {"gamma": 1e-2, "folds": 2, "min_rows": 200},
+        {"gamma": 1e-2, "evaluation": 0.25, "use_domain": "intercept"},
+        {"gamma": 1e-2, "evaluation": 2, "min_rows": 200},
     ],
     ids=["the domain is a feature", "folds and small domains"],
 )
@@ -82,7 +82,7 @@ def test_the_model_is_that_of_the_rows_in_memory(tmp_path: Path, options: Any) -
 @pytest.mark.slow
 def test_what_is_chosen_is_chosen_alike(tmp_path: Path) -> None:
     people(4000).to_parquet(tmp_path / "a.parquet")
-    same = both(tmp_path / "a.parquet", holdout=0.25)
+    same = both(tmp_path / "a.parquet", evaluation=0.25)
     check_same(*same, atol=1e-2)  # R pulls to the ordinary model, known to a gap of 1e-6
 
 
@@ -94,11 +94,11 @@ def test_regression_and_a_test_file(tmp_path: Path) -> None:
         read_table(tmp_path / "a.csv", **USED),
         "y",
         ["region"],
-        test=read_table(tmp_path / "b.csv", strings=["city", "code"], **USED),
+        evaluation=read_table(tmp_path / "b.csv", strings=["city", "code"], **USED),
         **options,
     )
     one, two = (spooled(tmp_path / name, **USED) for name in ("a.csv", "b.csv"))
-    there = fit_table(one, "y", ["region"], test=two, **options)
+    there = fit_table(one, "y", ["region"], evaluation=two, **options)
     check_same(here, there, atol=2e-3)
     for spool in (one, two):
         spool.close()

@@ -41,7 +41,7 @@ def test_domains_that_are_numbers_are_told_apart_too(model: str) -> None:
     frame = pd.DataFrame({"x": r.normal(size=400), "g": r.choice([1, 2], 400)})
     z = np.where(frame["g"] == 1, 2.0, -2.0) + frame["x"]
     frame = frame.assign(y=np.where(z + r.logistic(size=400) > 0, "yes", "no"))
-    options: Any = {"model": model, "use_domain": "intercept", "holdout": 0.3}
+    options: Any = {"model": model, "use_domain": "intercept", "evaluation": 0.3}
     named = frame.assign(g=frame["g"].map({1: "one", 2: "two"}))
     numbers, names = (fit_table(t, "y", ["g"], **options).model for t in (frame, named))
     new = pd.DataFrame({"x": [0.0, 0.0, 0.0], "g": [1, 2, 77]})

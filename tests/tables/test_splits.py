@@ -16,11 +16,11 @@ def test_held_out_rows_are_not_fitted() -> None:
     n = 120
     frame = pd.DataFrame(r.normal(size=(n, 100)), columns=[f"x{j}" for j in range(100)])
     frame = frame.assign(y=r.integers(0, 2, n), d=np.arange(n) % 2)
-    for how in ({"folds": 4}, {"holdout": 0.4}, {}):
+    for how in ({"evaluation": 4}, {"evaluation": 0.4}, {}):
         found = fit_table(frame, "y", ["d"], gamma=1e-3, **how)
         for one in found.audits.values():
             assert one.pooled_metrics["accuracy"] < 0.7
-        n_judged = 48 if "holdout" in how else n
+        n_judged = 48 if how.get("evaluation") == 0.4 else n
         assert found.audits["robust"].n_rows == n_judged
     assert (found.model.predict(frame) == frame["y"]).mean() > 0.9
 
@@ -36,7 +36,7 @@ def test_rows_held_out_do_not_even_change_the_scale(
     frame = frame.assign(y=np.where(frame["x"] + r.logistic(size=40) > 0, "yes", "no"))
 
     def losses(table: Any) -> tuple[Any, Any]:
-        found = fit_table(table, "y", ["d"], gamma=0.1, holdout=0.5)
+        found = fit_table(table, "y", ["d"], gamma=0.1, evaluation=0.5)
         return [one.domain_losses[0] for one in found.audits.values()], found
 
     expected, found = losses(frame)

@@ -41,35 +41,6 @@ def agnostic_interval(
 
     Which of them is done depends on Λ and the sizes of the domains, not on the losses. Domains that
     share rows are not independent of each other, so of these a mean over domains is not used.
-
-    Parameters
-    ----------
-    loss : KnownLoss or UnboundedLoss
-        How to measure rows.
-    parts : list of ndarray
-        The rows of each domain.
-    target : MixtureSet
-        Λ.
-    losses : ndarray of shape (p,)
-        The domains' mean losses that were found.
-    confidence : float
-        The level, such as 0.95.
-    disjoint : bool
-        Whether no row is in two domains.
-
-    Returns
-    -------
-    tuple
-        (low, high), and "exact", "guaranteed" or "approximate".
-
-    Examples
-    --------
-    >>> from anymix.auditing.measures import loss_measure
-    >>> from anymix.mixtures import Simplex
-    >>> errors = loss_measure("labels", "zero_one", np.array([1.0, 0.0, 0.0]), np.arange(3))
-    >>> parts, losses = [np.array([0]), np.array([1, 2])], np.array([1.0, 0.0])
-    >>> agnostic_interval(errors, parts, Simplex(2), losses, 0.95, disjoint=True)
-    ((0.0125, 1.0), 'guaranteed')
     """
     center, alpha = target.center, 1 - confidence
     ρ = spread(target)
@@ -124,23 +95,6 @@ def worst_case(target: MixtureSet, ends: Array) -> float:
     """max_{λ∈Λ} ⟨λ, ends⟩ with 0·∞ = 0: greater ends, greater maximum, so intervals carry over.
 
     An end of ∞ counts if some mixture has the domain, one of −∞ only if every mixture has it.
-
-    Parameters
-    ----------
-    target : MixtureSet
-        Λ.
-    ends : ndarray of shape (p,)
-        An end of each domain's interval; it may be infinite.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from anymix.mixtures import Simplex
-    >>> worst_case(Simplex(2), np.array([-np.inf, 0.3])), worst_case(Simplex(2), np.array([1, 0.3]))
-    (0.3, 1.0)
     """
     unknown = np.isinf(ends)
     if not unknown.any():

@@ -30,10 +30,15 @@ from anymix.auditing.measures import (
     loss_measure,
 )
 from anymix.auditing.metrics import asked_measures, disparities
-from anymix.auditing.predictions import Predictions, read_predictions
+from anymix.auditing.predictions import (
+    Predictions,
+    columns_of,
+    n_rows,
+    read_columns,
+    read_predictions,
+)
 from anymix.auditing.resampling import Resampled
-from anymix.auditing.several import columns_of, n_rows, read_columns
-from anymix.auditing.titles import LOSS_TITLES
+from anymix.auditing.words import LOSS_TITLES
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.parsing import Mixtures, target_mixtures
@@ -42,7 +47,7 @@ from anymix.problem.arrays import pooled_rows
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-__all__ = ["Audit", "assembled", "audit", "level"]
+__all__ = ["Audit", "audit"]
 
 
 def audit(
@@ -128,59 +133,13 @@ def audit(
     ... ).agnostic_loss
     2.5
     """
-    confidence, n = level(confidence), _n_predicted(y_pred)
+    confidence, n = _level(confidence), _n_predicted(y_pred)
     parts, n_empty_cells = rows_by_domain(domains, sensitive_features, n)
     parts, w = _weighed(parts, sample_weight, n)
     rows, sizes = list(parts.values()), np.array([len(part) for part in parts.values()])
     target = target_mixtures(mixtures, None, sizes if w is None else _masses(w, rows))
     pooled = pooled_rows(rows, n)
     read = _read(y_true, y_pred, loss, classes, pooled, w, metrics)
-    about = {"n_empty_cells": n_empty_cells, "n_outside": n - len(pooled)}
-    how: dict[str, Any] = {
-        "confidence": confidence,
-        "loss_bound": loss_bound,
-        "guarantee": guarantee,
-    }
-    return assembled(read, parts, pooled, target, w, **how, **about)
-
-
-def assembled(
-    read: Predictions,
-    parts: dict[Any, Any],
-    pooled: Any,
-    target: MixtureSet,
-    w: Array | None = None,
-    *,
-    confidence: float,
-    loss_bound: float | None,
-    guarantee: float | None,
-    n_empty_cells: int = 0,
-    n_outside: int = 0,
-) -> Audit:
-    """The audit of predictions that are read, of rows in memory or on disk.
-
-    Parameters
-    ----------
-    read : Predictions
-        Losses and measures, of arrays or of `Stretched` numbers.
-    parts : dict
-        The rows of each domain: their numbers, or a `Run` of rows on disk.
-    pooled : ndarray of int or Run
-        All rows that count.
-    target : MixtureSet
-        Λ.
-    w : ndarray of shape (n,) or None
-        What each row counts.
-    confidence, loss_bound, guarantee
-        As `audit` takes them.
-    n_empty_cells, n_outside : int
-        As `Audit` has them.
-
-    Returns
-    -------
-    Audit
-    """
-    rows, sizes = list(parts.values()), np.array([len(part) for part in parts.values()])
     said, losses, most = _within(read, pooled, loss_bound, w)
     total = losses.of(pooled, confidence)
     domain_losses, intervals = _of_domains(losses, rows, confidence)
@@ -204,7 +163,7 @@ def assembled(
         confidence=confidence,
         interval_kinds=_kinds(losses.kind, worst_kind, said),
         n_empty_cells=n_empty_cells,
-        n_outside=n_outside,
+        n_outside=n - len(pooled),
         loss_bound=most,
         guarantees=_guarantees(said, parts, target, guarantee, most, w),
         **_measured(said, rows, pooled, confidence, w),
@@ -340,7 +299,7 @@ def _guarantees(
     return found
 
 
-def level(confidence: Any) -> float:
+def _level(confidence: Any) -> float:
     """The level of intervals, inside (0, 1)."""
     fix = "give one inside (0, 1), such as 0.95"
     return finite_number("confidence", confidence, fix, lambda c: 0 < c <= 1 - 1e-9)

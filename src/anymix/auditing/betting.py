@@ -47,28 +47,6 @@ def lowest_mean(
 
     Rows of weight w are kept with probability w/max w, differently in each order: those kept are
     draws from the weighted distribution, of which the bound then is.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Numbers in [0, top].
-    tail : float
-        How often the bound may be too high, such as 0.025.
-    top : float
-        What no number can be above.
-    weights : ndarray of shape (n,) or None
-        What each row counts, ≥ 0, one at least > 0; None is the same for all.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> round(lowest_mean(np.ones(3), 0.05, 1.0), 3)  # three wins: W = (0.05 + 0.95/ν)³
-    0.356
-    >>> round(lowest_mean(np.array([0.1, 0.2, 0.3, 0.2] * 25), 0.025, 1.0), 2)
-    0.18
     """
     n = len(y)
     rng = np.random.default_rng(n)
@@ -89,27 +67,6 @@ def lowest_of_mixture(
 
     A domain is drawn with probability λ_k and its next row is taken, until the domain drawn has no
     row left: these rows are independent draws from the mixture. Each order draws anew.
-
-    Parameters
-    ----------
-    parts : sequence of ndarray
-        The numbers of each domain, in [0, top]; no row is in two domains.
-    mixture : ndarray of shape (p,)
-        λ.
-    tail : float
-        How often the bound may be too high.
-    top : float
-        What no number can be above.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> low = lowest_of_mixture([np.zeros(50), np.ones(50)], np.array([0.5, 0.5]), 0.05, 1.0)
-    >>> 0.3 < low < 0.5
-    True
     """
     first = np.cumsum([0] + [len(x) for x in parts])
     rng = np.random.default_rng(int(first[-1]))

@@ -48,27 +48,13 @@ class Sides(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """The rows of p domains.
+    """The rows of p domains."""
 
-    Parameters
-    ----------
-    parts : tuple of ndarray
-        The losses of each domain, in [0, most].
-    most : float
-        M.
-    are_errors : bool
-        Whether every loss is 0 or M: then the bounds of a domain are exact.
-    disjoint : bool
-        Whether no row is in two domains.
-    weights : tuple of ndarray or None
-        What each row counts, ≥ 0; None is the same for all.
-    """
-
-    parts: tuple[Array, ...]
-    most: float
-    are_errors: bool
-    disjoint: bool
-    weights: tuple[Array, ...] | None = None
+    parts: tuple[Array, ...]  # losses of each domain, in [0, most]
+    most: float  # M
+    are_errors: bool  # whether every loss is 0 or M: then the bounds of a domain are exact
+    disjoint: bool  # whether no row is in two domains
+    weights: tuple[Array, ...] | None = None  # what each row counts, ≥ 0
 
     @property
     def sizes(self) -> Array:
@@ -165,13 +151,7 @@ class Bounded:
 
 
 def largest_share(k: ArrayLike, n: ArrayLike, tail: float) -> Array:
-    """The largest p with P(Bin(n, p) ≤ k) ≥ tail (Clopper and Pearson).
-
-    Examples
-    --------
-    >>> largest_share([0, 2], 2, 0.25)
-    array([0.5, 1. ])
-    """
+    """The largest p with P(Bin(n, p) ≤ k) ≥ tail (Clopper and Pearson)."""
     k, n = np.asarray(k), np.asarray(n)
     return np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 1 - tail), 1.0)
 

@@ -14,8 +14,8 @@ from anymix.auditing.differences import Difference, difference_of, paired_metric
 from anymix.auditing.findings import Audit
 from anymix.auditing.measures import limits
 from anymix.auditing.selection import Paired, at_worst
-from anymix.auditing.terminal_tables import TerminalTable
 from anymix.auditing.words import (
+    TerminalTable,
     few_rows,
     html_table,
     level,

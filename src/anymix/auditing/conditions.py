@@ -33,50 +33,17 @@ ONE_BY_ONE = {"auc", "calibration_error"}  # no means over rows: mixtures have n
 
 @dataclass(frozen=True)
 class Condition:
-    """Something to hold against an audit.
+    """Something to hold against an audit."""
 
-    Attributes
-    ----------
-    text : str
-        As it was written.
-    is_guaranteed : bool
-        Whether it is about the guarantee and not the estimate.
-    over : str
-        "worst" or "average".
-    name : str
-        The loss or metric, as in "log loss" or "accuracy".
-    sign : str
-        How it is compared: "<", "<=", ">" or ">=".
-    number : float
-        What it is compared with.
-
-    Examples
-    --------
-    >>> from anymix import audit
-    >>> found = audit([1, 0, 1, 1], [1, 0, 1, 0], ["a", "a", "b", "b"])
-    >>> condition("worst accuracy < 70%").failure(found)
-    'worst accuracy is 0.5000, which is < 0.7'
-    """
-
-    text: str
-    is_guaranteed: bool
-    over: str
-    name: str
-    sign: str
-    number: float
+    text: str  # as it was written
+    is_guaranteed: bool  # whether it is about the guarantee and not the estimate
+    over: str  # "worst" or "average"
+    name: str  # loss or metric, as in "log loss" or "accuracy"
+    sign: str  # how it is compared: "<", "<=", ">" or ">="
+    number: float  # what it is compared with
 
     def failure(self, found: Audit) -> str | None:
-        """What is wrong, in a line, if the condition is met; otherwise None.
-
-        Parameters
-        ----------
-        found : Audit
-            What was found; with `guarantee=` for a guaranteed number.
-
-        Returns
-        -------
-        str or None
-        """
+        """What is wrong, in a line, if the condition is met; otherwise None."""
         value = self._value(found)
         if not COMPARED[self.sign](value, self.number):
             return None
@@ -115,25 +82,7 @@ class Condition:
 
 
 def condition(text: str) -> Condition:
-    """Read a condition.
-
-    Parameters
-    ----------
-    text : str
-        Such as "worst accuracy < 0.7" or "guaranteed worst log loss > 0.6".
-
-    Returns
-    -------
-    Condition
-
-    Examples
-    --------
-    >>> condition("guaranteed worst log loss > 0.6").number
-    0.6
-    >>> condition("it is bad")
-    Traceback (most recent call last):
-    anymix.errors.InputError: condition is 'it is bad'; write it as in 'worst accuracy < 0.7' or ...
-    """
+    """Read a condition."""
     parts = FORM.fullmatch(text.lower())
     try:
         number = float(parts["number"]) if parts is not None else math.nan

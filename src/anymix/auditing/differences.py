@@ -30,24 +30,12 @@ __all__ = ["Difference", "difference_of", "paired_metrics"]
 
 
 class Difference(NamedTuple):
-    """D_k of every domain, with intervals; and of all rows.
+    """D_k of every domain, with intervals; and of all rows."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (p,)
-        D_k.
-    intervals : ndarray of shape (p, 2)
-        Confidence intervals, each about one domain alone.
-    kind : str
-        Of the intervals: "guaranteed" or "approximate".
-    pooled : float
-        The difference on all rows.
-    """
-
-    values: Array
-    intervals: Array
-    kind: str
-    pooled: float
+    values: Array  # (p,) D_k
+    intervals: Array  # (p, 2) confidence intervals, each about one domain alone
+    kind: str  # of the intervals: "guaranteed" or "approximate"
+    pooled: float  # difference on all rows
 
     def to_dict(self, names: Sequence[Any]) -> dict[str, Any]:
         """For JSON: the differences and intervals by domain, their kind, and all rows."""
@@ -64,24 +52,7 @@ class Difference(NamedTuple):
 
 
 def paired_metrics(a: Audit, b: Audit) -> list[str]:
-    """The metrics of both audits whose differences have paired intervals.
-
-    Parameters
-    ----------
-    a, b : Audit
-        Of the same rows.
-
-    Returns
-    -------
-    list of str
-
-    Examples
-    --------
-    >>> from anymix import audit
-    >>> found = audit([1, 0], [0.8, 0.3], ["a", "b"])
-    >>> paired_metrics(found, found)
-    ['accuracy']
-    """
+    """The metrics of both audits whose differences have paired intervals."""
     known = [x.row_metrics.keys() | x.replicates.keys() | ({"rmse"} & x.metrics.keys())
              for x in (a, b)]  # fmt: skip
     return [name for name in a.metrics if name in b.metrics and all(name in k for k in known)]
@@ -90,23 +61,7 @@ def paired_metrics(a: Audit, b: Audit) -> list[str]:
 def difference_of(
     a: Audit, b: Audit, measure: str, limits: tuple[float, float], confidence: float
 ) -> Difference:
-    """D_k of a loss or a metric; see `Comparison.difference_of`.
-
-    Parameters
-    ----------
-    a, b : Audit
-        Of the same rows.
-    measure : str
-        "loss", or a metric of both.
-    limits : tuple of float
-        The least and the largest difference of losses that a row can have.
-    confidence : float
-        The level of each interval.
-
-    Returns
-    -------
-    Difference
-    """
+    """D_k of a loss or a metric; see `Comparison.difference_of`."""
     if measure == "loss":
         shares = a.loss == b.loss and a.loss in ("zero_one", "hamming")
         pooled = b.pooled_loss - a.pooled_loss

@@ -18,29 +18,7 @@ __all__ = ["check_count", "count", "rows_by_domain"]
 
 
 def rows_by_domain(domains: Any, features: Any, n: int) -> tuple[dict[Any, Rows], int]:
-    """The rows of each domain, and how many combinations of features have no row.
-
-    Parameters
-    ----------
-    domains : array-like of shape (n,) or (n, p), or None
-        Labels, or whether each row is in each domain; None is one domain.
-    features : frame, dict, array-like or None
-        Instead of these, columns whose combinations are the domains.
-    n : int
-        The number of rows there must be.
-
-    Returns
-    -------
-    tuple
-        Name of each domain → its rows, and a number.
-
-    Examples
-    --------
-    >>> features = {"sex": ["F", "M", "M"], "age": ["old", "old", "young"]}
-    >>> parts, n_empty = rows_by_domain(None, features, 3)
-    >>> list(parts), n_empty
-    (['sex=F, age=old', 'sex=M, age=old', 'sex=M, age=young'], 1)
-    """
+    """The rows of each domain, and how many combinations of features have no row."""
     if features is None:
         return _parts(np.full(n, "all") if domains is None else domains, n), 0
     if domains is not None:
@@ -107,17 +85,7 @@ def _is_column(values: Any) -> bool:
 
 
 def check_count(name: str, values: Any, n: int) -> None:
-    """Refuse anything but n rows.
-
-    Parameters
-    ----------
-    name : str
-        The argument to put into the error.
-    values : object
-        What the caller was given.
-    n : int
-        How many rows were predicted.
-    """
+    """Refuse anything but n rows."""
     if not _is_column(values):
         raise InputError(name, f"is {values!r}", f"give one entry for each of the {n} rows")
     if count(values) != n:

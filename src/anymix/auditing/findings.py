@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from anymix.auditing.guarantees import Guarantee
 from anymix.auditing.intervals import Estimate
 from anymix.auditing.measures import limits
-from anymix.auditing.terminal_tables import TerminalTable
-from anymix.auditing.titles import LOSS_TITLES
 from anymix.auditing.words import (
+    LOSS_TITLES,
+    TerminalTable,
     few_rows,
     html_table,
     level,

@@ -18,9 +18,7 @@ from anymix.auditing.bounded import Bounded
 from anymix.auditing.domains import count, rows_by_domain
 from anymix.auditing.measures import limits
 from anymix.auditing.predictions import Predictions, read_predictions
-from anymix.auditing.stretched import Run
-from anymix.auditing.titles import LOSS_TITLES
-from anymix.auditing.words import mixture_in_words, plain, short
+from anymix.auditing.words import LOSS_TITLES, mixture_in_words, plain, short
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.parsing import Mixtures, target_mixtures
@@ -228,36 +226,7 @@ def guaranteed(
     title: str,
     weights: ArrayLike | None = None,
 ) -> Guarantee:
-    """`held_out` of losses in [0, most] that are known to be fit for it.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n,)
-        The loss of each row.
-    parts : dict of ndarray of int
-        The rows of each domain.
-    target : MixtureSet
-        Λ.
-    delta : float
-        δ, how often the bound may fail.
-    most : float
-        M, the largest loss of a row.
-    title : str
-        What the loss is called; "0-1 loss" says that each is 0 or 1.
-    weights : array-like of shape (n,) or None
-        What each row counts.
-
-    Returns
-    -------
-    Guarantee
-
-    Examples
-    --------
-    >>> from anymix.mixtures import Simplex
-    >>> rows = {"a": np.arange(3)}
-    >>> round(guaranteed(np.zeros(3), rows, Simplex(1), 0.125, 1.0, "0-1 loss").value, 6)
-    0.5
-    """
+    """`held_out` of losses in [0, most] that are known to be fit for it."""
     w = None if weights is None else _weights(weights, len(x), parts)
     rows = Bounded(
         parts=tuple(x[part] for part in parts.values()),
@@ -286,9 +255,7 @@ def guaranteed(
 
 
 def are_disjoint(parts: list[Rows], n: int) -> bool:
-    """Whether no row is in two of these lists; runs of rows on disk never share one."""
-    if any(isinstance(part, Run) for part in parts):
-        return True
+    """Whether no row is in two of these lists."""
     return len(pooled_rows(parts, n)) == sum(map(len, parts))
 
 

@@ -31,49 +31,18 @@ ROUNDING = 1e-6  # numbers that differ by less than this, relatively, may differ
 
 
 class Estimate(NamedTuple):
-    """A number and the ends of its confidence interval.
+    """A number and the ends of its confidence interval."""
 
-    Attributes
-    ----------
-    value : float
-        What was found in the rows.
-    low : float
-        The lower end of the interval.
-    high : float
-        Its upper end.
-
-    Examples
-    --------
-    >>> value, low, high = Estimate(0.5, 0.4, 0.6)
-    """
-
-    value: float
-    low: float
-    high: float
+    value: float  # what was found in the rows
+    low: float  # lower end of the interval
+    high: float  # its upper end
 
 
 # Exact ------------------------------------------------------------------------------------------
 
 
 def share(hits: NDArray[np.bool_], confidence: float) -> Estimate:
-    """k/n with the Clopper-Pearson interval: all shares under which k is not too rare.
-
-    Parameters
-    ----------
-    hits : ndarray of bool, shape (n,)
-        Whether it happened in each row, k times in all.
-    confidence : float
-        The level, such as 0.95.
-
-    Returns
-    -------
-    Estimate
-
-    Examples
-    --------
-    >>> share(np.array([True] * 3), 0.95)  # 0.025 = share³
-    Estimate(value=1.0, low=0.2924, high=1.0)
-    """
+    """k/n with the Clopper-Pearson interval: all shares under which k is not too rare."""
     n, k = len(hits), int(hits.sum())
     return Estimate(k / n, *_clopper_pearson(k, n, (1 - confidence) / 2))
 
@@ -89,22 +58,6 @@ def of_signs(x: Array, confidence: float) -> Estimate:
 
     δ = P(x ≠ 0) and π = P(x = 1 | x ≠ 0) are both within their Clopper-Pearson intervals: π at ¾ of
     the tail, so that the sign is as sure as in McNemar's exact test, and δ at ¼ of it.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n,)
-        Independent numbers of one distribution, such as the differences of 0-1 losses.
-    confidence : float
-        The level, such as 0.95.
-
-    Returns
-    -------
-    Estimate
-
-    Examples
-    --------
-    >>> of_signs(np.array([1.0] * 8 + [0.0] * 12), 0.95)
-    Estimate(value=0.4, low=0.0328, high=0.6934)
     """
     n, m, k = len(x), int(np.sum(x != 0)), int(np.sum(x > 0))
     tail = (1 - confidence) / 2
@@ -123,26 +76,6 @@ def bounded(
     """The mean, with an interval that is guaranteed if every x is in [least, most].
 
     Both ends are `lowest_mean`, of the distances x − least and most − x.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n,)
-        The numbers: independent draws.
-    confidence : float
-        The level, such as 0.95.
-    least, most : float
-        What no number can be below, or above.
-    weights : ndarray of shape (n,) or None
-        What each number counts, ≥ 0; None is the same for all.
-
-    Returns
-    -------
-    Estimate
-
-    Examples
-    --------
-    >>> bounded(np.array([0.0, 0.0, 0.0]), 0.95, least=0.0, most=1.0)
-    Estimate(value=0.0, low=0.0, high=0.7182)
     """
     tail, width = (1 - confidence) / 2, most - least
     low = least + lowest_mean(x - least, tail, width, weights)
@@ -161,28 +94,7 @@ def mean(
     unit: float = 0.0,
     most: float = math.inf,
 ) -> Estimate:
-    """x̄ with the interval of `mixed` for one domain.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n,)
-        The numbers.
-    confidence : float
-        The level, such as 0.95.
-    least, most : float
-        What no number can be below, or above.
-    unit : float
-        The size that such numbers usually have, or 0 if that is not known.
-
-    Returns
-    -------
-    Estimate
-
-    Examples
-    --------
-    >>> mean(np.array([1.0, 2.0, 3.0]), 0.95)  # no skewness: 2 ± 4.3027/√3
-    Estimate(value=2.0, low=-0.4841, high=4.4841)
-    """
+    """x̄ with the interval of `mixed` for one domain."""
     return mixed([x], np.ones(1), confidence, least, unit, most)
 
 
@@ -204,30 +116,6 @@ def mixed(
     One row tells nothing of the spread, nor do rows that are alike up to rounding: within 1e-6 of
     their size, or of `unit`. Then the ends are the guaranteed ones where there is a limit, `least`
     for the lower and `most` for the upper end, and infinite where there is none.
-
-    Parameters
-    ----------
-    parts : sequence of ndarray
-        The numbers of each domain.
-    mixture : ndarray of shape (p,)
-        λ, the share of each domain.
-    confidence : float
-        The level, such as 0.95.
-    least, most : float
-        What no number can be below, or above.
-    unit : float
-        The size that such numbers usually have, or 0 if that is not known.
-
-    Returns
-    -------
-    Estimate
-
-    Examples
-    --------
-    >>> mixed([np.array([1.0, 3.0]), np.array([5.0])], np.array([1.0, 0.0]), 0.95)
-    Estimate(value=2.0, low=-10.7062, high=14.7062)
-    >>> mean(np.array([7.0, 7.0, 7.0]), 0.95, least=0.0)
-    Estimate(value=7.0, low=2.0468, high=inf)
     """
     parts = [x for x, share in zip(parts, mixture, strict=True) if share > 0]
     lam = mixture[mixture > 0]
@@ -253,26 +141,6 @@ def distance(parts: Sequence[Array], c: Array, confidence: float) -> float:
 
     With a_k = c_k s_k²/n_k, Q is about Σ a_k Z_k² for independent normal Z_k, so about as the sum
     of h squares of size Σ a/h, h = (Σ a)²/Σ a² (Satterthwaite).
-
-    Parameters
-    ----------
-    parts : sequence of ndarray
-        The numbers of each domain.
-    c : ndarray of shape (p,)
-        How much each domain counts.
-    confidence : float
-        The level, such as 0.95.
-
-    Returns
-    -------
-    float
-        Infinite if a domain has one row only.
-
-    Examples
-    --------
-    >>> x = np.array([1.0, 2.0, 3.0, 4.0])  # s²/n = 5/12
-    >>> round(distance([x, x], np.array([0.5, 0.5]), 0.95), 4) == round((5.991 * 5 / 24) ** 0.5, 4)
-    True
     """
     if min(len(x) for x in parts) == 1:
         return math.inf

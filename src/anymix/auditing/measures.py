@@ -53,25 +53,7 @@ class Measure(Protocol):
 
 
 def limits(kind: str, loss: str) -> tuple[float, float]:
-    """The least and the largest loss that a row can have.
-
-    Parameters
-    ----------
-    kind : str
-        What was predicted: "labels", "probabilities", "values" or "losses".
-    loss : str
-        The name of the loss.
-
-    Returns
-    -------
-    tuple of float
-        Infinite where there is no limit.
-
-    Examples
-    --------
-    >>> limits("labels", "zero_one"), limits("values", "squared"), limits("losses", "mine")
-    ((0.0, 1.0), (0.0, inf), (-inf, inf))
-    """
+    """The least and the largest loss that a row can have."""
     if loss in ("zero_one", "hamming"):
         return 0.0, 1.0
     if kind == "losses":
@@ -84,22 +66,6 @@ def linearised(x: Array, weights: Array | None) -> Array:
 
     The spread of z is that of a weighted mean whose weights were drawn with the rows, so an
     approximate interval of the mean of z is one of L.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n,)
-        The numbers.
-    weights : ndarray of shape (n,) or None
-        w > 0; None is the same for all, and then z is x.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> linearised(np.array([1.0, 5.0]), np.array([3.0, 1.0]))
-    array([0.5, 3.5])
     """
     if weights is None or not len(x):
         return x
@@ -116,33 +82,7 @@ def loss_measure(
     loss_bound: float | None = None,
     weights: Array | None = None,
 ) -> KnownLoss | UnboundedLoss:
-    """The mean loss of some rows.
-
-    Parameters
-    ----------
-    kind : str
-        What was predicted: "labels", "probabilities", "values" or "losses".
-    loss : str
-        The name of the loss.
-    losses : ndarray of shape (n,)
-        The loss of each row.
-    pooled : ndarray of int
-        All rows that count at all.
-    loss_bound : float or None
-        What no loss is above, if somebody knows that; none is below 0 then.
-    weights : ndarray of shape (n,) or None
-        What each row counts, > 0; None is the same for all.
-
-    Returns
-    -------
-    KnownLoss or UnboundedLoss
-
-    Examples
-    --------
-    >>> losses = loss_measure("labels", "zero_one", np.array([0.0, 1.0, 0.0]), np.arange(3))
-    >>> losses.kind, losses.of(np.array([0, 1]), 0.95).value
-    ('exact', 0.5)
-    """
+    """The mean loss of some rows."""
     least, most = limits(kind, loss) if loss_bound is None else (0.0, loss_bound)
     if most < math.inf:
         return KnownLoss(losses, most, loss == "zero_one" and weights is None, weights)

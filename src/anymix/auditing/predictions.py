@@ -6,11 +6,18 @@
 | (n, K), or fractions of [0, 1] | probabilities | log             | accuracy, AUC, calibration  |
 | other numbers                  | values        | squared         | MAE, RMSE                   |
 | anything, nothing being true   | losses        | what was given  | none                        |
+
+Several columns of labels (or values) are one prediction: the loss of a row is the mean of theirs.
+
+    l_i = (1/q) Σ_c l(y_ic, z_ic)
+
+For labels that is the share of wrong ones, the Hamming loss. Every column keeps its own metrics.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -22,14 +29,19 @@ from anymix.auditing.measures import FLOOR, Measure, RootMeanSquare, Score, Shar
 from anymix.auditing.scores import auc, calibration, weighted_scores
 from anymix.errors import InputError
 from anymix.problem.arrays import encode, numbers
+from anymix.problem.losses import named_losses, regression_loss
+
+__all__ = ["Answers", "Predictions", "columns_of", "n_rows", "read_columns", "read_predictions"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-__all__ = ["Answers", "Predictions", "read_predictions"]
 
 ROUNDING = 1e-6  # probabilities of a float32 softmax may be this much below 0 or above 1
 KINDS = {"zero_one": "labels", "log": "probabilities", "squared": "values", "absolute": "values"}
+KINDS |= dict.fromkeys(
+    (name for name, of in named_losses(True).items() if not fields(of)), "values"
+)
 WORDS = "OUST"  # NumPy's kinds of columns with words
 
 
@@ -61,33 +73,7 @@ def read_predictions(
     pooled: Rows,
     weights: Array | None = None,
 ) -> Predictions:
-    """What y_pred is, its loss row by row, and what else to measure.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,) or None
-        What is true; None if y_pred holds losses.
-    y_pred : array-like of shape (n,) or (n, K)
-        Labels, probabilities, values or losses.
-    loss : str or None
-        The name of the loss; None is the one that fits.
-    classes : array-like or None
-        The classes in the order of the columns of y_pred.
-    pooled : ndarray of int
-        All rows that count at all.
-    weights : ndarray of shape (n,) or None
-        What each row counts; None is the same for all.
-
-    Returns
-    -------
-    Predictions
-
-    Examples
-    --------
-    >>> found = read_predictions(["no", "yes"], [0.5, 0.25], None, None, np.arange(2))
-    >>> found.kind, found.loss, found.row_losses.round(2), list(found.measures)
-    ('probabilities', 'log', array([0.69, 1.39]), ['accuracy', 'auc', 'calibration_error'])
-    """
+    """What y_pred is, its loss row by row, and what else to measure."""
     n = count(y_pred)
     if y_true is None:
         return _given_losses(y_pred, loss, n)
@@ -121,12 +107,12 @@ def _given_losses(y_pred: Any, loss: str | None, n: int) -> Predictions:
 def _kind(y_true: Any, y_pred: Any, loss: str | None) -> str:
     """Whether y_pred holds labels, probabilities or values."""
     if np.ndim(y_pred) == 2 and np.shape(y_pred)[1] > 1:
-        if loss in ("squared", "absolute"):
+        if KINDS.get(loss or "") == "values":
             K = np.shape(y_pred)[1]
             found = f"is {loss!r}, of values, but there are {K} columns of probabilities"
             raise InputError("loss", found, "say 'log' or 'zero_one', or predict one column")
         return "probabilities"
-    if loss in ("squared", "absolute", "log"):
+    if loss is not None and loss != "zero_one":
         return KINDS[loss]
     pred, true = _fractions("y_pred", y_pred), _fractions("y_true", y_true)
     if pred is None:
@@ -276,5 +262,71 @@ def _of_values(
         "rmse": RootMeanSquare(squares),
         "mae": loss_measure("values", "absolute", absolute, pooled, None, weights),
     }
-    losses = absolute if loss == "absolute" else half_squares
+    losses = absolute if loss == "absolute" else regression_loss(loss).of_means(said, y)
     return Predictions("values", loss, losses, measures, Answers(y, said), {"mae": absolute})
+
+
+def columns_of(argument: str, values: Any) -> dict[str, Any] | None:
+    """The columns by name, if there are several; None for a single one."""
+    if isinstance(values, dict):
+        if not values:
+            raise InputError(argument, "has no columns", "give one or more by name")
+        return {str(name): column for name, column in values.items()}
+    if hasattr(values, "columns"):
+        return {str(name): values[name] for name in values.columns}
+    shape = values.shape if hasattr(values, "shape") else np.shape(_first(values))
+    width = (shape[1:] if hasattr(values, "shape") else shape) or (1,)
+    if len(width) > 1 or width[0] < 2:
+        return None
+    table = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+    return {f"column {c + 1}": np.asarray(table[:, c].tolist()) for c in range(width[0])}
+
+
+def _first(values: Any) -> Any:
+    """The first row; a string has none."""
+    return values[0] if isinstance(values, list | tuple) and values else 0
+
+
+def read_columns(
+    y_true: dict[str, Any], y_pred: Any, loss: str | None, pooled: Rows, weights: Array | None
+) -> Predictions:
+    """All columns as one prediction."""
+    said = columns_of("y_pred", y_pred)
+    if said is None or len(said) != len(y_true):
+        found = f"has {1 if said is None else len(said)} columns, but {len(y_true)} are true"
+        raise InputError("y_pred", found, "give one for each, in the same order")
+    if set(said) != set(y_true):  # by order
+        said = dict(zip(y_true, said.values(), strict=True))
+    each = {}
+    for name, truth in y_true.items():
+        try:
+            each[name] = read_predictions(truth, said[name], loss, None, pooled, weights)
+        except InputError as error:
+            found = f"{error.found} (column {name!r})"
+            raise InputError(error.argument, found, error.fix) from error
+    return _together(each)
+
+
+def _together(each: dict[str, Predictions]) -> Predictions:
+    """One prediction of many; they must be of one kind."""
+    kinds = {read.kind: name for name, read in each.items()}
+    if len(kinds) > 1:
+        found = "has columns of different kinds: " + ", ".join(
+            f"{kind} ({name!r})" for kind, name in kinds.items()
+        )
+        raise InputError("y_pred", found, "give all as labels, as probabilities or as values")
+    first = next(iter(each.values()))
+    return Predictions(
+        first.kind,
+        "hamming" if first.loss == "zero_one" else first.loss,
+        np.mean([read.row_losses for read in each.values()], axis=0),
+        {f"{m} of {name}": x for name, read in each.items() for m, x in read.measures.items()},
+        None,
+        {f"{m} of {name}": x for name, read in each.items() for m, x in read.row_metrics.items()},
+    )
+
+
+def n_rows(values: Any) -> int:
+    """How many rows there are, in one column or in several."""
+    columns = values if isinstance(values, dict) else None
+    return count(next(iter(columns.values()))) if columns else count(values)

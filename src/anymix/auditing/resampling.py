@@ -31,24 +31,13 @@ GROUPS = 20
 
 @dataclass(frozen=True, eq=False)
 class Resampled:
-    """A metric that is only known as a function of rows.
+    """A metric that is only known as a function of rows."""
 
-    Parameters
-    ----------
-    metric : function
-        Rows → a number; NaN where it is undefined.
-    limits : tuple of float
-        The least and the largest number it can be.
-    interval : function or None
-        (rows, confidence) → Estimate, where there is something better than the jackknife.
-    kind : str
-        Of its intervals.
-    """
-
-    metric: Callable[[Rows], float]
-    limits: tuple[float, float] = (-math.inf, math.inf)
+    metric: Callable[[Rows], float]  # rows → a number
+    limits: tuple[float, float] = (-math.inf, math.inf)  # least and the largest number it can be
+    # (rows, confidence) → Estimate, where there is something better than the jackknife
     interval: Callable[[Rows, float], Estimate] | None = None
-    kind: str = "approximate"
+    kind: str = "approximate"  # of its intervals
 
     def of(self, rows: Rows, confidence: float, replicates: Array | None = None) -> Estimate:
         """The metric of these rows, with its interval; of replicates, if they are known."""
@@ -76,30 +65,7 @@ def jackknife(
     confidence: float,
     limits: tuple[float, float] = (-math.inf, math.inf),
 ) -> Estimate:
-    """The value, with the interval that its replicates give.
-
-    Parameters
-    ----------
-    value : float
-        The metric of all rows.
-    replicates : ndarray of shape (20,)
-        The metric without each group of rows; NaN for none.
-    confidence : float
-        The level, such as 0.95.
-    limits : tuple of float
-        The least and the largest number that the metric can be.
-
-    Returns
-    -------
-    Estimate
-        The limits where one group alone decides whether there is a number at all, or none changes
-        it.
-
-    Examples
-    --------
-    >>> jackknife(2.0, np.array([2.5, 2.0, 1.5]), 0.95)  # of the rows 1, 2, 3: 2 ± 4.3027/√3
-    Estimate(value=2.0, low=-0.4841, high=4.4841)
-    """
+    """The value, with the interval that its replicates give."""
     if math.isnan(value):
         return Estimate(math.nan, math.nan, math.nan)
     found = replicates[~np.isnan(replicates)]

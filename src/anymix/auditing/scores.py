@@ -28,25 +28,6 @@ def auc(q: Array, happened: NDArray[np.bool_], confidence: float) -> Estimate:
       Welch's degrees of freedom; where A is 0 or 1, the exact one for min(m, n) independent pairs;
     - Newcombe's (method 5; Statistics in Medicine, 2006): all θ with (A − θ)² ≤ z² V(θ). Few rows
       may look more certain than they are; its variance V(θ) depends on θ, m and n alone.
-
-    Parameters
-    ----------
-    q : ndarray of shape (n,)
-        The scores of the rows, higher where it is more probable.
-    happened : ndarray of bool, shape (n,)
-        Whether it happened in each row.
-    confidence : float
-        The level, such as 0.95.
-
-    Returns
-    -------
-    Estimate
-        NaN where all rows happened, or none.
-
-    Examples
-    --------
-    >>> auc(np.array([0.9, 0.6, 0.4, 0.1]), np.array([True, False, True, False]), 0.95)
-    Estimate(value=0.75, low=0.0009, high=0.9999)
     """
     m = int(happened.sum())
     n = len(q) - m
@@ -120,25 +101,6 @@ def calibration(q: Array, happened: NDArray[np.bool_], confidence: float) -> Est
     look more certain than they are, so s_b² is the largest of three variances: of the gaps that
     were seen, of a calibrated model, and of the share that happened after two more hits and misses
     (Agresti and Coull, 1998).
-
-    Parameters
-    ----------
-    q : ndarray of shape (n,)
-        The probability that was said of each row, in [0, 1].
-    happened : ndarray of bool, shape (n,)
-        Whether it happened in each row.
-    confidence : float
-        The level, such as 0.95.
-
-    Returns
-    -------
-    Estimate
-        Within [0, 1].
-
-    Examples
-    --------
-    >>> calibration(np.full(100, 0.25), np.arange(100) < 75, 0.95).value
-    0.5
     """
     bins = np.minimum((10 * q).astype(np.intp), 9)
     gap = happened - q
@@ -169,28 +131,6 @@ def weighted_scores(
     """AUC (of two classes) and calibration error of rows that count differently.
 
     A = Σ w⁺ w⁻ (1{q⁺ > q⁻} + ½ 1{q⁺ = q⁻}) / (Σ w⁺ Σ w⁻); of a bin, Σ w (1{happened} − q) / Σ w.
-
-    Parameters
-    ----------
-    q : ndarray of shape (n,)
-        What was said of each row.
-    happened : ndarray of bool, shape (n,)
-        Whether it happened.
-    weights : ndarray of shape (n,)
-        What each row counts.
-    K : int
-        The number of classes.
-
-    Returns
-    -------
-    dict of str to Resampled
-
-    Examples
-    --------
-    >>> q, happened = np.array([0.9, 0.6, 0.4]), np.array([True, False, True])
-    >>> found = weighted_scores(q, happened, np.array([3.0, 1.0, 1.0]), 2)
-    >>> found["auc"].metric(np.arange(3))
-    0.75
     """
 
     def area(rows: Rows) -> float:

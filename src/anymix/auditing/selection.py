@@ -146,38 +146,7 @@ def at_worst(
     *,
     disjoint: bool,
 ) -> Estimate:
-    """Σ λ̂_k D_k with an interval that allows for the choice of λ̂.
-
-    Parameters
-    ----------
-    pairs : Paired
-        The differences ℓ_b − ℓ_a.
-    losses : sequence of ndarray
-        ℓ_a, domain by domain.
-    mixture : ndarray of shape (p,)
-        λ̂.
-    target : MixtureSet
-        Λ.
-    confidence : float
-        The level, such as 0.95.
-    disjoint : bool
-        Whether no row is in two domains.
-
-    Returns
-    -------
-    Estimate
-
-    Examples
-    --------
-    >>> from anymix.mixtures import Point, Simplex
-    >>> d = [np.array([-1.0, -2.0, -3.0]), np.array([-1.0, 0.0, 1.0])]
-    >>> pairs = Paired(d, None, (-np.inf, np.inf), False, 1.0)
-    >>> for target in (Point([1.0, 0.0]), Simplex(2)):  # a choice between two costs something
-    ...     found = at_worst(pairs, d, np.array([1.0, 0.0]), target, 0.95, disjoint=True)
-    ...     print(round(found.high, 4))
-    0.4841
-    1.5827
-    """
+    """Σ λ̂_k D_k with an interval that allows for the choice of λ̂."""
     value, N = float(mixture @ pairs.means), _n_corners(target)
     if len(mixture) >= N and (disjoint or target.is_simplex):
         ρ2 = _of_corners(pairs, losses, target) if disjoint and N > 1 else np.ones(int(N))
@@ -194,24 +163,7 @@ def at_worst(
 
 
 def selected(r_squared: ArrayLike, confidence: float) -> float:
-    """The level at which the interval of one of N is to be taken if the rows have chosen it.
-
-    Parameters
-    ----------
-    r_squared : array-like of shape (N,)
-        ρ_j² in [0, 1], the part of the variance of each that can have been chosen.
-    confidence : float
-        The level that it then has.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> selected([0.5], 0.95), selected([1.0] * 20, 0.95), round(selected([0.04] * 20, 0.95), 4)
-    (0.95, 0.9975, 0.9806)
-    """
+    """The level at which the interval of one of N is to be taken if the rows have chosen it."""
     tail, r2 = (1 - confidence) / 2, np.asarray(r_squared, dtype=np.float64)
     N = len(r2)
     if N == 1 or not r2.any():

@@ -12,8 +12,7 @@ import numpy as np
 from anymix.auditing.comparisons import Comparison, compare
 from anymix.auditing.findings import Audit
 from anymix.auditing.intervals import mean
-from anymix.auditing.terminal_tables import TerminalTable
-from anymix.auditing.words import metric_title, short
+from anymix.auditing.words import TerminalTable, metric_title, short
 
 __all__ = ["KNOWN", "ORDINARY", "RECOMMENDED", "SideBySide"]
 
@@ -22,28 +21,12 @@ ORDINARY, RECOMMENDED, KNOWN = "ordinary", "recommended", "domain known"
 
 @dataclass(frozen=True, eq=False)
 class SideBySide:
-    """Models on the same rows, of weight 1 and each in one domain, which none of them has seen.
+    """Models on the same rows, of weight 1 and each in one domain, which none of them has seen."""
 
-    Parameters
-    ----------
-    audits : mapping of str to Audit
-        By the names of the models: "ordinary", with which the others are compared, "recommended",
-        and others such as "domain known".
-    floor : Audit
-        A constant guess.
-
-    Examples
-    --------
-    >>> from anymix import audit
-    >>> y, d = [1, 0, 1, 0] * 50, ["x", "x", "x", "y"] * 50
-    >>> said = {"ordinary": [1, 0, 1, 1] * 50, "recommended": [1, 0, 1, 0] * 50}
-    >>> found = SideBySide({k: audit(y, v, d) for k, v in said.items()}, audit(y, [1] * 200, d))
-    >>> found.change("recommended"), found.change_of_all("recommended")
-    (-1, -1)
-    """
-
+    # by the names of the models: "ordinary", with which the others are compared, "recommended",
+    # and others such as "domain known"
     audits: Mapping[str, Audit]
-    floor: Audit
+    floor: Audit  # constant guess
 
     def pair(self, name: str) -> Comparison:
         """The ordinary model (a) and another one (b)."""
@@ -105,7 +88,8 @@ class SideBySide:
     def _unknown(self) -> str:
         start = "If the domain of new rows is not known: "
         if self.is_same(RECOMMENDED):
-            return f"{start}keep the ordinary model, no other is surely better.{self._floor()}"
+            found = "keep the ordinary model, no other is significantly better"
+            return f"{start}{found}.{self._floor()}"
         return (
             f"{start}compared with the ordinary one, the recommended model is "
             f"{self._changes(RECOMMENDED, instead=True)}.{self._floor()}"
@@ -114,7 +98,7 @@ class SideBySide:
     def _changes(self, name: str, instead: bool) -> str:
         """'better in 'b' (log loss 0.6 instead of 0.7) and worse on all rows (0.4 ...)'."""
         a, b = self.audits[ORDINARY], self.audits[name]
-        lam, words = a.worst_mixture, ("not surely different", "worse", "better")
+        lam, words = a.worst_mixture, ("not significantly different", "worse", "better")
         title = f"{a.unit_title} " if instead else ""
         worst = [float(a.in_unit(float(lam @ x.domain_losses))) for x in (b, a)]
         pooled = [float(a.in_unit(x.pooled_loss)) for x in (b, a)]

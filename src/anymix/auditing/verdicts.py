@@ -19,30 +19,6 @@ def verdict(
     """What was decided between an ordinary model (a) and a robust one (b), and how sure that is.
 
     Domains where the model that is used loses more than a constant guess are named after it.
-
-    Parameters
-    ----------
-    pair : Comparison
-        The ordinary model and the robust one, on rows that neither has seen.
-    kept : bool
-        Whether the ordinary model was kept.
-    floor : Audit or None
-        A constant guess on the same rows.
-    asked : float or None
-        The robustness t that was asked for; None if rows held out have chosen it.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from anymix import audit, compare
-    >>> y, d = [1, 0, 1, 1, 1, 0] * 5, ["x", "x", "x", "x", "y", "y"] * 5
-    >>> said = [1, 0, 1, 1, 0, 1] * 5, [1, 0, 1, 0, 0, 1] * 5
-    >>> ordinary, robust = (audit(y, guess, d) for guess in said)
-    >>> verdict(compare(ordinary, robust, ("ordinary", "robust")), kept=True)
-    'Nothing to gain for the worst domain with these data and features: the ordinary model is kept.'
     """
     said = _decision(pair, kept, floor) if asked is None else _as_asked(pair, asked)
     if floor is None:
@@ -188,25 +164,7 @@ def _in_domain(pair: Comparison, k: int) -> str:
 
 
 def beside_in_words(name: str, found: Audit) -> str:
-    """What another model loses on the same rows.
-
-    Parameters
-    ----------
-    name : str
-        The model, as the subject of a sentence.
-    found : Audit
-        Of that model.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from anymix import audit
-    >>> beside_in_words("a constant guess", audit([1, 0, 1, 1], [1, 1, 1, 1], ["a", "a", "b", "b"]))
-    "A constant guess has the 0-1 loss 0.2500 on all rows, at worst 0.5000 ('a')."
-    """
+    """What another model loses on the same rows."""
     k, worst = found.worst_domain, f"at worst {short(found.in_unit(found.agnostic_loss))}"
     if k is not None:
         worst += f" ({str(found.domain_names[k])!r})"

@@ -32,29 +32,7 @@ class Largest(NamedTuple):
 
 
 def largest_at(f: Callable[[Array], float], target: MixtureSet) -> Largest:
-    """max f over Λ for a convex f.
-
-    Parameters
-    ----------
-    f : function
-        λ → f(λ), convex.
-    target : MixtureSet
-        Λ.
-
-    Returns
-    -------
-    Largest
-
-    Examples
-    --------
-    >>> from anymix.mixtures import Chi2Ball, Simplex
-    >>> largest_at(lambda lam: float(lam @ lam), Simplex(2))
-    Largest(mixture=array([1., 0.]), value=1.0, is_global=True)
-    >>> ball = Chi2Ball([1, 1, 1], 1.5)
-    >>> found = largest_at(lambda lam: float(lam @ lam), ball)
-    >>> round(found.value, 6), found.is_global  # 1.5/3
-    (0.5, False)
-    """
+    """max f over Λ for a convex f."""
     corners = target.corners
     if corners is not None:
         values = [f(c) for c in corners]

@@ -21,11 +21,19 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.auditing.guarantees import probability
 from anymix.errors import InputError, finite_number, finite_vector
 from anymix.mixtures.checks import positive
+from anymix.problem.clusters import Clusters, best_clusters, impurities
+from anymix.problem.divergences import Divergence
+
+__all__ = [
+    "DomainAdvice",
+    "advise_domains",
+    "clusters_by_bound",
+    "confidence_widths",
+    "rows_needed",
+]
 
 Array = NDArray[np.float64]
 Groups = list[list[int]]
-
-__all__ = ["DomainAdvice", "advise_domains", "confidence_widths", "rows_needed"]
 
 
 def confidence_widths(sizes: ArrayLike, delta: float = 0.05, loss_bound: float = 1.0) -> Array:
@@ -285,3 +293,34 @@ def _log(p: int, delta: Any) -> float:
 
 def _bound(loss_bound: Any) -> float:
     return finite_number("loss_bound", loss_bound, "give a number > 0", lambda x: x > 0)
+
+
+MOST_BY_BOUND = 20  # clusters that are tried
+
+
+def clusters_by_bound(
+    X: Array,
+    sizes: Array,
+    divergence: Divergence,
+    rng: np.random.Generator,
+    n_init: int = 10,
+    max_iter: int = 300,
+) -> tuple[Clusters, Array]:
+    """The best clusters of the K = 1, 2, … whose bound is least, and the bounds of all K.
+
+        max_k ℓ₁_k + √(log(K/δ)/(2 m_k))
+
+    is what the bounds add to the loss of the worst of K domains. ℓ₁_k is the impurity of cluster k,
+    by which a client of its own may differ from it; the root is the confidence term of its rows.
+    More clusters are purer and smaller. K = 1 has no mixture to protect against.
+    """
+    tried = [
+        best_clusters(X, sizes, K, divergence, rng, n_init, max_iter)
+        for K in range(1, min(len(X), MOST_BY_BOUND) + 1)
+    ]
+    rows = [np.asarray(np.bincount(c.labels, sizes), dtype=np.float64) for c in tried]
+    bounds = [
+        advise_domains(m, impurities(c, X, sizes, divergence)).before
+        for c, m in zip(tried, rows, strict=True)
+    ]
+    return tried[int(np.argmin(bounds))], np.array(bounds)

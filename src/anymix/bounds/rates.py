@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from anymix.mixtures import Chi2Penalty, MixtureSet
 from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, Parts, objective_of, refuse_parts
 from anymix.problem.linear import LinearDomains, squared_lengths
-from anymix.problem.losses import CrossEntropy
 from anymix.solvers.samplers import (
     EveryDomain,
     FullBatch,
@@ -239,10 +238,8 @@ def _row_bounds(problem: LinearDomains, w_radius: float) -> tuple[float, float]:
     length = math.sqrt(float(squared_lengths(problem).max()))
     reach = w_radius * length
     target = 0.0 if problem.classes is not None else float(np.abs(problem.y).max())
-    loss: Any = problem.loss
-    classes = {"n_classes": max(2, problem.n_scores)} if isinstance(loss, CrossEntropy) else {}
-    M: float = loss.bound(reach, target, **classes)
-    return M, loss.lipschitz(reach, target, **classes) * length
+    loss, K = problem.loss, max(2, problem.n_scores)
+    return loss.bound(reach, target, K), loss.lipschitz(reach, target, K) * length
 
 
 def _penalty_gradient(mixtures: MixtureSet, penalty: Chi2Penalty) -> float:

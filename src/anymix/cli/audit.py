@@ -2,21 +2,26 @@
 
 import csv
 import json
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from anymix.cli.audited_tables import Audited, audited_table
-from anymix.cli.files import check_inputs, check_outputs, is_stream, write_output
+from anymix.cli.files import (
+    check_inputs,
+    check_outputs,
+    is_printed,
+    is_stream,
+    to_stdout,
+    write_output,
+)
 from anymix.cli.options import (
     TABLE_NAMES,
     Decimal,
     Encoding,
     File,
     Json,
-    Memory,
     Mixtures,
     Na,
     Names,
@@ -27,7 +32,6 @@ from anymix.cli.options import (
 )
 from anymix.cli.output import print_result, steps, write_report
 from anymix.cli.segments import FindSegments
-from anymix.cli.streams import is_printed, to_stdout
 from anymix.errors import InputError
 
 __all__ = ["audit_file"]
@@ -104,6 +108,14 @@ Metric = Annotated[
     typer.Option(
         help="Measure also: rates (selection, true and false positives), or a scorer of "
         "scikit-learn such as f1 or r2; also several."
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        help="How much memory the audit may take, as in 2GB; only the columns that it needs are "
+        "read, and refused if they take more.",
+        show_default="half of what is free",
     ),
 ]
 Weight = Annotated[str | None, typer.Option(help="Column of what each row counts.")]
@@ -200,12 +212,11 @@ def audit_file(
     how |= {"mixtures": mixtures, "guarantee": guarantee, "metrics": metric, "weight": weight}
     how |= {"classes": None if classes is None else class_names(classes)}
     reading = {"encoding": encoding, "memory": memory, **cells(na, decimal, types)}
-    with ExitStack() as files:
-        with steps(shown) as step, in_options(OPTIONS, [table]):
-            done = audited_table(table, reading, files, domain, step, find_segments, **what, **how)
-            model = list(done.audits.values())[-1]  # the one that is not only compared with
-            failures = [words for asked in conditions if (words := asked.failure(model))]
-        _show(done, report, numbers, f"Audit of {table.name}", shown, as_json)
+    with steps(shown) as step, in_options(OPTIONS, [table]):
+        done = audited_table(table, reading, domain, step, find_segments, **what, **how)
+        model = list(done.audits.values())[-1]  # the one that is not only compared with
+        failures = [words for asked in conditions if (words := asked.failure(model))]
+    _show(done, report, numbers, f"Audit of {table.name}", shown, as_json)
     _end(failures)
 
 

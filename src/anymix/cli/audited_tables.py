@@ -1,16 +1,17 @@
-"""The part of `anymix audit` that reads the table: into memory, or in stretches if it is large."""
+"""The part of `anymix audit` that reads the table: no column that the audit does not need."""
 
 import csv
 import io
 import math
 import shlex
 from collections.abc import Callable
-from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from anymix.cli.segments import segments_of
+
+DRAWN = 100_000  # rows searched for segments where all columns do not fit into memory
 
 __all__ = ["Audited", "audited_table"]
 
@@ -27,87 +28,58 @@ class Audited(NamedTuple):
 def audited_table(
     table: Path,
     reading: dict[str, Any],
-    files: ExitStack,
     domain: list[str],
     step: Callable[[str], None],
     find_segments: bool,
     **options: Any,
 ) -> Audited:
-    """The audits of a table by column, and the only one of them or the comparison of the two.
-
-    Parameters
-    ----------
-    table : Path
-        The file.
-    reading : dict
-        How its cells are read, and `memory`, what may be used.
-    files : ExitStack
-        Removes temporary files at its end; until then the audits read from them.
-    domain : list of str
-        The columns of the domains.
-    step : function
-        Is told what is done next.
-    find_segments : bool
-        Whether to search the other columns for groups of rows that are served badly.
-    **options
-        The arguments of `audit_frame`.
-    """
-    from anymix.tables import audit_frame
-    from anymix.tables.memory import bytes_of
-    from anymix.tables.spooling import read_or_spool
+    """The audits of a table by column, and the only one of them or the comparison of the two."""
+    from anymix.tables import audit_frame, read_table
+    from anymix.tables.files import drawn_rows, opened_table
+    from anymix.tables.memory import bytes_of, check_fits, fits
+    from anymix.tables.reading import odd_notes
+    from anymix.tables.segmented import row_losses
 
     step(f"reading {table}")
     several = (options[name] for name in ("target", "prediction", "against"))
     one = (options[name] for name in ("losses", "weight"))
     named = [*chain(*several), *(column for column in one if column)]
-    only = None if find_segments else [*named, *domain]  # not all columns need fit into memory
     memory = reading.pop("memory")
     limit = None if memory is None else bytes_of(memory)
-    frame = read_or_spool(table, memory=limit, keep=named, text=domain, only=only, **reading)
-    if hasattr(frame, "stretches"):
-        files.callback(frame.close)
-        audits, frame, searched, later = _on_disk(frame, files, domain, find_segments, options)
-    else:
-        audits, later = audit_frame(frame, domain, **options), []
-        searched = list(audits.values())[-1]
-    auc = list(audits.values())[-1].pooled_metrics.get("auc", math.nan)
-    notes, more = [*_notes(frame, domain, options, auc), *later], dict[str, Any]()
+    source = opened_table(table, reading["encoding"])
+    needed = {*named, *domain}
+    check_fits(source, limit, needed)
+    reading |= {"source": source, "keep": named, "text": domain}
+    whole = find_segments and fits(source, limit)  # the search looks at the other columns too
+    frame = read_table(table, only=None if whole else sorted(needed), **reading)
+    audits = audit_frame(frame, domain, **options)
+    searched = list(audits.values())[-1]
+    auc, more = searched.pooled_metrics.get("auc", math.nan), dict[str, Any]()
+    notes = _notes(frame, options, auc)
+    words = list[str]()
     if find_segments:
+        losses = row_losses(frame, searched, domain, options["weight"])
+        if not whole:
+            step("reading the other columns of some rows")
+            rows = drawn_rows(source.n, DRAWN)
+            frame, losses = read_table(table, rows=rows, **reading), losses[rows]
+            if len(rows) < source.n:
+                notes.append(f"segments: searched for in {len(rows):,} rows drawn at random")
         step("searching for segments")
-        more["segments"], words = segments_of(frame, searched, domain, list(named))
-        notes += words
+        more["segments"], words = segments_of(frame, losses, searched, list(named))
+    notes += [*odd_notes(frame, set(frame.columns) - set(domain)), *words]
     return Audited(audits, _compared(audits), notes, more)
 
 
-def _on_disk(
-    spool: Any, files: ExitStack, domain: list[str], segments: bool, options: dict[str, Any]
-) -> tuple[dict[str, Any], Any, Any, list[str]]:
-    """The audits of a table on disk, some of its rows, the audit of these, and notes."""
-    from anymix.tables import audit_frame
-    from anymix.tables.audit_on_disk import DRAWN, audit_spool, drawn_rows
-
-    done = audit_spool(spool, domain, **options)
-    files.callback(done.close)
-    if not segments:
-        return done.audits, done.witness, None, done.notes
-    frame, notes = drawn_rows(spool), list(done.notes)
-    if len(spool) > DRAWN:
-        notes.append(f"segments: searched for in {len(frame):,} rows drawn at random")
-    drawn = audit_frame(frame, domain, **options | {"mixtures": "simplex", "guarantee": None})
-    return done.audits, frame, list(drawn.values())[-1], notes
-
-
-def _notes(frame: Any, domain: list[str], options: dict[str, Any], auc: float) -> list[str]:
-    """What to say of the class that a column of probabilities is about, and of odd cells."""
+def _notes(frame: Any, options: dict[str, Any], auc: float) -> list[str]:
+    """What to say of the class that a column of probabilities is about."""
     from anymix.tables.audited import class_meant
-    from anymix.tables.reading import odd_notes
 
-    notes = list[str]()
     true, said = options["target"], options["prediction"]
     if len(true) == len(said) == 1 and options["classes"] is None:
         meant = class_meant(frame, true[0], said[0])
-        notes += _other_class(said[0], meant.classes, auc) if auc < 0.5 else meant.notes
-    return notes + odd_notes(frame, set(frame.columns) - set(domain))
+        return _other_class(said[0], meant.classes, auc) if auc < 0.5 else meant.notes
+    return []
 
 
 def _other_class(column: str, classes: list[Any] | None, auc: float) -> list[str]:

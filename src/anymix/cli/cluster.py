@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anymix.cli.files import check_inputs, check_outputs, write_output
+from anymix.cli.files import check_inputs, check_outputs, is_printed, to_stdout, write_output
 from anymix.cli.options import (
     OTHER_ENCODING,
     Decimal,
@@ -20,7 +20,6 @@ from anymix.cli.options import (
     in_options,
 )
 from anymix.cli.output import print_json, steps
-from anymix.cli.streams import is_printed, to_stdout
 from anymix.errors import InputError
 
 __all__ = ["cluster_file"]

@@ -1,17 +1,33 @@
-"""What a command reads and writes: checked before any work, and written whole or not at all."""
+"""What a command reads and writes: checked before any work, and written whole or not at all.
+
+`-` is standard input or output, as other commands have it.
+"""
 
 import codecs
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+import typer
+
 from anymix.errors import InputError
 from anymix.files import write_whole
 
-__all__ = ["check_inputs", "check_outputs", "is_installed", "is_stream", "write_output"]
+__all__ = [
+    "STDOUT",
+    "check_inputs",
+    "check_outputs",
+    "from_stdin",
+    "is_installed",
+    "is_printed",
+    "is_stream",
+    "to_stdout",
+    "write_output",
+]
 
 
 def is_installed(package: str) -> bool:
@@ -20,17 +36,7 @@ def is_installed(package: str) -> bool:
 
 
 def check_inputs(tables: Sequence[Path | None], encoding: str, mixtures: str = "") -> None:
-    """Refuse what is not there, and an encoding that nobody knows, before anything is loaded.
-
-    Parameters
-    ----------
-    tables : sequence of Path
-        The tables to read; None for one that was not asked for.
-    encoding : str
-        That of the text in them.
-    mixtures : str
-        What the option of that name says; a file if it ends in .json.
-    """
+    """Refuse what is not there, and an encoding that nobody knows, before anything is loaded."""
     for path in tables:
         if path is not None and not path.is_file():
             fix = "give the path of a CSV, TSV, Excel or Parquet file"
@@ -45,15 +51,7 @@ def check_inputs(tables: Sequence[Path | None], encoding: str, mixtures: str = "
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None] = ()) -> None:
-    """Refuse, before any work, paths that cannot be written, are read as well, or are the same.
-
-    Parameters
-    ----------
-    outputs : mapping of str to Path
-        The files to write by their options; None for one that was not asked for.
-    inputs : sequence of Path
-        The files to read.
-    """
+    """Refuse, before any work, paths that cannot be written, are read as well, or are the same."""
     taken = {path: "is also read" for path in inputs if path is not None and path.exists()}
     for option, path in outputs.items():
         if path is None:
@@ -102,15 +100,7 @@ def _same(a: Path, b: Path) -> bool:
 
 
 def write_output(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file whole or not at all; into a pipe or a device, at once when all of it is there.
-
-    Parameters
-    ----------
-    path : Path
-        The file, pipe or device.
-    write : function
-        Called with the path of a new file to write.
-    """
+    """Write a file whole or not at all; into a pipe or a device, all of it at once."""
     if not is_stream(path):
         write_whole(path, write)
         return
@@ -119,3 +109,32 @@ def write_output(path: Path, write: Callable[[Path], object]) -> None:
         write(part)
         with part.open("rb") as source, path.open("ab") as sink:
             shutil.copyfileobj(source, sink)
+
+
+STDOUT = Path("/dev/stdout")
+KINDS = {b"PAR1": ".parquet", b"PK": ".xlsx", b"\x1f\x8b": ".csv.gz"}  # by the first bytes
+
+
+def from_stdin(context: typer.Context, path: Path) -> Path:
+    """The path; for `-` that of a file with what standard input has, removed at the end."""
+    if str(path) != "-":
+        return path
+    folder = tempfile.mkdtemp(prefix="anymix-")
+    context.call_on_close(lambda: shutil.rmtree(folder, ignore_errors=True))
+    first = sys.stdin.buffer.read(4)
+    kind = next((kind for mark, kind in KINDS.items() if first.startswith(mark)), ".csv")
+    table = Path(folder) / f"standard-input{kind}"
+    with table.open("wb") as file:
+        file.write(first)
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return table
+
+
+def to_stdout(path: Path | None) -> Path | None:
+    """The path; for `-` that of standard output."""
+    return STDOUT if path is not None and str(path) == "-" else path
+
+
+def is_printed(*paths: Path | None) -> bool:
+    """Whether a file goes to standard output, so that nothing else may."""
+    return STDOUT in paths

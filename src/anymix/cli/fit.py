@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anymix.cli.files import check_inputs, check_outputs, write_output
+from anymix.cli.files import check_inputs, check_outputs, is_printed, to_stdout, write_output
 from anymix.cli.options import (
     TABLE_NAMES,
     Decimal,
@@ -28,7 +28,6 @@ from anymix.cli.options import (
     in_options,
 )
 from anymix.cli.output import as_training, print_advice, print_result, steps, write_report
-from anymix.cli.streams import is_printed, to_stdout
 from anymix.errors import InputError, finite_number
 
 __all__ = ["fit_file"]
@@ -38,17 +37,15 @@ OPTIONS: Names = TABLE_NAMES | {
     "class_weight": ("--class-weight", None),
     "drop": ("--drop", None),
     "drop_missing_domain": ("--drop-missing-domain", None),
+    "evaluation": ("--folds", None),
     "group": ("--group", None),
     "n_jobs": ("--jobs", None),
-    "folds": ("--folds", None),
     "gamma": ("--gamma", None),
-    "holdout": ("--holdout", None),
     "model": ("--model", None),
     "min_rows": ("--min-rows", None),
     "robustness": ("--robustness", None),
     "use_domain": ("--use-domain", None),
     "task": ("--task", None),
-    "test": ("--test", None),
 }
 TOGETHER = "put small domains together"
 FEW_ROWS = (
@@ -234,10 +231,12 @@ def fit_file(
     asked = {"mixtures": mixtures, "model": model, "gamma": weight, "robustness": t}
     kind = {"use_domain": use_domain and use_domain.value, "task": task.value, "drop": drop or ()}
     rows = {"min_rows": min_rows, "drop_missing_domain": drop_missing_domain, "group": group}
-    judged = {"folds": folds, "holdout": holdout, "n_jobs": jobs}
+    judged = {"evaluation": holdout if folds is None else folds, "n_jobs": jobs}
     weights = {"class_weight": class_weights(class_weight)}
     reading = {"encoding": encoding, **cells(na, decimal, types)}
-    with steps(shown, ADVICE) as step, in_options(OPTIONS, [table, test]):
+    way = "--folds" if folds is not None else "--holdout" if test is None else "--test"
+    names = OPTIONS | {"evaluation": (way, None)}
+    with steps(shown, ADVICE) as step, in_options(names, [table, test]):
         options = {**asked, **kind, **rows, **judged, **weights}
         found = _fitted(table, test, reading, memory, step, target, domain, **options)
     _show(found, f"{target} by {', '.join(domain)}", out, report, shown, as_json)
@@ -282,13 +281,7 @@ def _check_test(table: Path, test: Path | None) -> None:
 
 
 def class_weights(text: str | None) -> str | dict[str, float] | None:
-    """The weights of the classes, as `fit_table` takes them.
-
-    Examples
-    --------
-    >>> class_weights("yes=3,no=1"), class_weights("balanced"), class_weights(None)
-    ({'yes': 3.0, 'no': 1.0}, 'balanced', None)
-    """
+    """The weights of the classes, as `fit_table` takes them."""
     if text is None or text == "balanced":
         return text
     found = {}
@@ -351,8 +344,9 @@ def _fitted(
         # Frames are given as functions that take them out of the list: a call holds its arguments
         # to its end, and a table that nobody holds can be let go of while models are fitted.
         given: list[Any] = read[:] if is_spool else [partial(read.pop, 0)] * len(read)
-        judge = given[1] if test is not None else None
-        return fit_table(given[0], target, domain, test=judge, progress=step, **options)
+        if test is not None:
+            options["evaluation"] = given[1]
+        return fit_table(given[0], target, domain, progress=step, **options)
 
 
 def _default_model(table: Any, on_disk: bool, options: Mapping[str, Any]) -> Model:

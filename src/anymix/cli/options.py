@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anymix.cli.streams import from_stdin, to_stdout
+from anymix.cli.files import from_stdin, to_stdout
 from anymix.errors import InputError
 
 __all__ = [
@@ -98,13 +98,7 @@ TABLE_NAMES: Names = {  # of every command that reads a table
 
 
 def cells(na: list[str] | None, decimal: str | None, types: list[str] | None) -> dict[str, Any]:
-    """How cells are read, as `read_table` takes it.
-
-    Examples
-    --------
-    >>> cells(["refused"], None, ["zip=category"])
-    {'na': ['refused'], 'decimal': None, 'types': {'zip': 'category'}}
-    """
+    """How cells are read, as `read_table` takes it."""
     found = {}
     for text in types or []:
         name, mark, kind = text.rpartition("=")
@@ -116,23 +110,7 @@ def cells(na: list[str] | None, decimal: str | None, types: list[str] | None) ->
 
 @contextmanager
 def in_options(names: Names, files: Sequence[Path | None] = ()) -> Iterator[None]:
-    """Say refusals of the library's arguments in terms of a command's options.
-
-    Parameters
-    ----------
-    names : dict of str to (str, str or None)
-        For each argument its option, and what to do; None for what the library says.
-    files : sequence of Path
-        Files whose names are left as they are, should one be called like an argument.
-
-    Examples
-    --------
-    >>> with in_options({"mu": ("--penalty", None)}):
-    ...     raise InputError("mu", "is -1", "give a number ≥ 0")
-    Traceback (most recent call last):
-        ...
-    anymix.errors.InputError: --penalty is -1; give a number ≥ 0
-    """
+    """Say refusals of the library's arguments in terms of a command's options."""
     try:
         yield
     except InputError as error:

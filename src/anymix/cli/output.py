@@ -21,16 +21,7 @@ __all__ = ["as_training", "print_advice", "print_json", "print_result", "steps",
 
 @contextmanager
 def steps(shown: bool, advice: Mapping[str, str] | None = None) -> Iterator[Callable[[str], None]]:
-    """A bar with a percentage on the terminal, to be told what is next; warnings become notes.
-
-    Parameters
-    ----------
-    shown : bool
-        Whether anything is to be printed.
-    advice : mapping of str to str, optional
-        For kinds of warnings, by the name of their class, what can be done about them with the
-        command's options. They say it after what they `found`, instead of what the library says.
-    """
+    """A bar with a percentage on the terminal, to be told what is next; warnings become notes."""
     console = Console(stderr=True)
     columns = (
         BarColumn(20),
@@ -61,15 +52,7 @@ def steps(shown: bool, advice: Mapping[str, str] | None = None) -> Iterator[Call
 
 
 def print_json(result: Mapping[str, Any], *, allow_nan: bool = True) -> None:
-    """Print a result for machines.
-
-    Parameters
-    ----------
-    result : mapping
-        What can be written as JSON.
-    allow_nan : bool
-        Whether a number may be missing; Python reads NaN, other readers of JSON may not.
-    """
+    """Print a result for machines."""
     typer.echo(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=allow_nan))
 
 
@@ -85,29 +68,7 @@ def print_result(
     beside: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print what a command found: tables and sentences, JSON, or nothing.
-
-    Parameters
-    ----------
-    found : Audit or Comparison
-        What was found about one model or two.
-    files : dict of str to str
-        What was written, by what it is; None for what could not be for want of a package.
-    notes : list of str
-        What else there is to say.
-    training : dict
-        What `as_training` gives; empty if no model was fitted.
-    shown : bool
-        Whether to print tables and sentences, for people.
-    as_json : bool
-        Whether to print JSON, for machines.
-    verdict : str
-        What to say before all else.
-    beside : mapping of str to Audit, optional
-        Other models on the same rows, each worth a sentence.
-    more : mapping, optional
-        What only JSON has, by name.
-    """
+    """Print what a command found: tables and sentences, JSON, or nothing."""
     others = beside or {}
     if as_json:
         said: dict[str, Any] = {"verdict": verdict} if verdict else {}
@@ -158,23 +119,7 @@ def print_advice(
     shown: bool,
     as_json: bool,
 ) -> None:
-    """Print which model to use: the advice and a table, JSON, or nothing.
-
-    Parameters
-    ----------
-    found : SideBySide
-        The models on held-out rows.
-    choice : Recommendation
-        What was chosen, and from what.
-    files : dict of str to str
-        What was written, by what it is; None for what could not be for want of a package.
-    notes : list of str
-        What else there is to say.
-    shown : bool
-        Whether to print for people.
-    as_json : bool
-        Whether to print JSON, for machines.
-    """
+    """Print which model to use: the advice and a table, JSON, or nothing."""
     if as_json:
         said = {"verdict": found.advice(), "recommendation": choice.to_dict()}
         beside = {"beside": {CONSTANT: found.floor.to_dict()}}
@@ -226,27 +171,7 @@ def write_report(
     notes: list[str] | None = None,
     **more: Any,
 ) -> str:
-    """Write the HTML page, and give its path as it is printed.
-
-    Parameters
-    ----------
-    path : Path
-        The HTML file to write.
-    found : dict of str to Audit, or SideBySide
-        The audits by the names of their models; or models with an advice.
-    title : str
-        The heading of the page.
-    solution : Solution, optional
-        The solution whose certificate and history are shown.
-    notes : list of str
-        What else there is to say.
-    **more
-        Other arguments of `report`: frontier, recommendation, verdict, beside.
-
-    Returns
-    -------
-    str
-    """
+    """Write the HTML page, and give its path as it is printed."""
     from anymix.auditing.side_by_side import RECOMMENDED, SideBySide
     from anymix.reporting import report
 

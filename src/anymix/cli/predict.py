@@ -12,7 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
-from anymix.cli.files import check_inputs, check_outputs, is_installed, is_stream, write_output
+from anymix.cli.files import (
+    check_inputs,
+    check_outputs,
+    is_installed,
+    is_stream,
+    to_stdout,
+    write_output,
+)
 from anymix.cli.options import (
     OTHER_ENCODING,
     Decimal,
@@ -27,7 +34,6 @@ from anymix.cli.options import (
     in_options,
 )
 from anymix.cli.output import steps
-from anymix.cli.streams import to_stdout
 from anymix.errors import InputError
 
 __all__ = ["predict_file"]

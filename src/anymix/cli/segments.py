@@ -16,24 +16,12 @@ FindSegments = Annotated[
 
 
 def segments_of(
-    frame: Any, audit: Any, domain: list[str], named: list[str | None]
+    frame: Any, losses: Any, audit: Any, named: list[str | None]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """What the search found, as JSON has it, and in sentences.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The table.
-    audit : Audit
-        Its audit.
-    domain : list of str
-        The columns of the domains.
-    named : list of str or None
-        Columns that may not describe a group: the target, the predictions, losses.
-    """
+    """What the search found, as JSON has it, and in sentences."""
     from anymix.tables.segmented import frame_segments, segment_in_words
 
-    found = frame_segments(frame, audit, domain, [name for name in named if name])
+    found = frame_segments(frame, losses, audit.confidence, [name for name in named if name])
     words = [f"Segment {segment_in_words(segment, audit)}." for segment in found]
     records = [
         {

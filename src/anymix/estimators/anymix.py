@@ -56,8 +56,7 @@ from anymix.selection.one_fit import (
     with_domain,
 )
 from anymix.selection.recommendation import Recommendation, recommendation_of
-from anymix.selection.rule import check_price
-from anymix.selection.thresholds import worst_balanced_threshold
+from anymix.selection.rule import check_price, worst_balanced_threshold
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]

@@ -40,34 +40,18 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One mixture of the path, and what its models say.
+    """One mixture of the path, and what its models say."""
 
-    Parameters
-    ----------
-    robustness : float
-        t, how far towards Λ the step was allowed to go.
-    mixture : ndarray of shape (p,)
-        λ.
-    found : OutOfFold
-        What the models fitted with the weights of λ say of the rows.
-    """
-
-    robustness: float
-    mixture: Array
-    found: OutOfFold
+    robustness: float  # t, how far towards Λ the step was allowed to go
+    mixture: Array  # (p,) λ
+    found: OutOfFold  # what the models fitted with the weights of λ say of the rows
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Models whose predictions are averaged: of one mixture of the path, or of all up to one.
+    """Models whose predictions are averaged: of one mixture of the path, or of all up to one."""
 
-    Parameters
-    ----------
-    steps : list of Step
-        The mixtures, and what their models say.
-    """
-
-    steps: list[Step]
+    steps: list[Step]  # mixtures, and what their models say
 
     @property
     def robustness(self) -> float:
@@ -133,15 +117,6 @@ def steadied(losses: Array, average: sparse.csc_array, reference: Array) -> Arra
 
     with s_k the standard error of L̂_k: τ² is what is left of the spread of the domains without it.
     One unlucky row of a domain of ten would otherwise push λ there.
-
-    Examples
-    --------
-    >>> average = sparse.csc_array(np.kron(np.eye(2), np.full((1, 4), 0.25)))
-    >>> reference = np.array([0.5, 0.5])
-    >>> steadied(np.array([1, 1, 1, 1, 3, 3, 3, 3.0]), average, reference)  # no noise
-    array([1., 3.])
-    >>> steadied(np.array([0, 2, 0, 2, 1, 3, 0, 1.0]), average, reference)  # nothing but noise
-    array([1.125, 1.125])
     """
     unit = float(np.max(np.abs(losses))) or 1.0  # squares of huge losses overflow
     found = average @ losses / unit
@@ -164,13 +139,6 @@ def moved(mixture: Array, move: Array, target: MixtureSet, reference: Array) -> 
     """λ · e^move, scaled to a mixture, and the member of Λ next to it, Σ_k (λ_k − v_k)²/m̄_k least.
 
     Distances are measured against the domains' own sizes, so that a small domain does not jump.
-
-    Examples
-    --------
-    >>> from anymix.mixtures import Simplex
-    >>> even = np.array([0.5, 0.5])
-    >>> moved(even, np.array([np.log(3), 0.0]), Simplex(2), even)
-    array([0.75, 0.25])
     """
     v, used = np.zeros_like(mixture), mixture > 0  # a λ_k of 0 stays, however large its move
     v[used] = mixture[used] * np.exp(move[used] - move[used].max())

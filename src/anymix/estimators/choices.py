@@ -26,26 +26,13 @@ __all__ = ["Choice", "choose", "fit_candidates", "fit_choice", "front_places", "
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What was chosen, and what there was to choose from.
+    """What was chosen, and what there was to choose from."""
 
-    Parameters
-    ----------
-    found : Found
-        All candidates and their losses on rows held out.
-    index : int
-        The place of the one chosen; 0 is the ordinary model.
-    fit : LinearFit
-        The one chosen, fitted to all rows.
-    ordinary : LinearFit
-        The ordinary model, fitted to all rows.
-    frontier : Frontier
-        For each t the best model, fitted to all rows, and its losses there and on rows held out.
-    """
-
-    found: Found
-    index: int
-    fit: LinearFit
-    ordinary: LinearFit
+    found: Found  # all candidates and their losses on rows held out
+    index: int  # place of the one chosen
+    fit: LinearFit  # one chosen, fitted to all rows
+    ordinary: LinearFit  # ordinary model, fitted to all rows
+    # for each t the best model, fitted to all rows, and its losses there and on rows held out
     frontier: Frontier
 
     @property

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from anymix.bounds.clusterings import clusters_by_bound
+from anymix.bounds.domain_advice import clusters_by_bound
 from anymix.errors import InputError
 from anymix.problem.clusters import (
     Clusters,

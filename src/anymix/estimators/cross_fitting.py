@@ -34,18 +34,7 @@ __all__ = ["CrossFit", "OutOfFold", "RowLoss", "log_loss_of", "squared_error", "
 
 
 def weight_argument(estimator: Any) -> str:
-    """The name under which `fit` of the estimator takes weights: that of a Pipeline's last step.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> weight_argument(LogisticRegression())
-    'sample_weight'
-    >>> weight_argument(make_pipeline(StandardScaler(), LogisticRegression()))
-    'logisticregression__sample_weight'
-    """
+    """The name under which `fit` of the estimator takes weights: that of a Pipeline's last step."""
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         return f"{name}__{weight_argument(last)}"
@@ -63,13 +52,7 @@ def weight_argument(estimator: Any) -> str:
 
 
 def log_loss_of(codes: NDArray[Any], probabilities: Array, floor: float) -> Array:
-    """−log of the probability of the class that came, (n,); below the floor it counts as that.
-
-    Examples
-    --------
-    >>> log_loss_of(np.array([0, 1]), np.array([[1.0, 0.0], [1.0, 0.0]]), 0.01).round(2) + 0.0
-    array([0.  , 4.61])
-    """
+    """−log of the probability of the class that came, (n,); below the floor it counts as that."""
     said = probabilities[np.arange(len(codes)), codes]
     return np.asarray(-np.log(np.clip(said, floor, 1.0)))
 
@@ -81,46 +64,22 @@ def squared_error(y: Array, values: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class OutOfFold:
-    """What the models of one λ, one for each fold, say of the rows.
+    """What the models of one λ, one for each fold, say of the rows."""
 
-    Parameters
-    ----------
-    held_out : ndarray of shape (n, K) or (n,)
-        The prediction for every row by the model that has not seen it.
-    fitted : ndarray of shape (p,)
-        The loss of each domain on the rows that the models were fitted to, on average.
-    """
-
-    held_out: Array
-    fitted: Array
+    held_out: Array  # (n, K) or (n,): prediction of every row by the model that has not seen it
+    fitted: Array  # (p,) loss of each domain on the rows that the models were fitted to, on average
 
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Fits of one estimator to weighted rows, and its predictions for the rows left out.
+    """Fits of one estimator to weighted rows, and its predictions for the rows left out."""
 
-    Parameters
-    ----------
-    estimator : estimator
-        What is cloned and fitted.
-    X : array-like of shape (n, d)
-        The features, which only the estimator looks at.
-    y : ndarray of shape (n,)
-        The targets, as the estimator is to see them.
-    rows : Rows
-        Codes of the classes or numbers, the domains and the weights; its X is not used.
-    splits : sequence of (part, part)
-        What to fit and what to judge on, for each fold.
-    loss : function
-        (targets, predictions) -> the loss of each row; targets are codes in classification.
-    """
-
-    estimator: Any
-    X: Any
-    y: NDArray[Any]
-    rows: Rows
-    splits: Sequence[Split]
-    loss: RowLoss
+    estimator: Any  # what is cloned and fitted
+    X: Any  # (n, d) features, which only the estimator looks at
+    y: NDArray[Any]  # (n,) targets, as the estimator is to see them
+    rows: Rows  # codes of the classes or numbers, the domains and the weights
+    splits: Sequence[Split]  # (part, part) what to fit and what to judge on, for each fold
+    loss: RowLoss  # (targets, predictions) -> the loss of each row
 
     def fit(self, mixture: Array | None, part: Part = ALL) -> Any:
         """A clone fitted to a part of the rows."""

@@ -33,21 +33,11 @@ MOST_DENSE = 2e7  # entries up to which the wider X is dense if X is
 
 @dataclass(frozen=True, eq=False)
 class Deviations:
-    """What the scores of each domain's rows differ by from the shared part.
+    """What the scores of each domain's rows differ by from the shared part."""
 
-    Parameters
-    ----------
-    kind : str
-        "intercept" or "slopes".
-    coef : ndarray of shape (K, p) or (K, p + p d)
-        Coefficients of the columns of `deviation_columns`, for each score.
-    names : ndarray of shape (p,)
-        The domains.
-    """
-
-    kind: str
-    coef: Array
-    names: NDArray[Any]
+    kind: str  # "intercept" or "slopes"
+    coef: Array  # (K, p) or (K, p + p d): of the columns of `deviation_columns`
+    names: NDArray[Any]  # (p,) domains
 
     def scores(self, X: Any, members: sparse.csr_array) -> Array:
         """What to add to the scores of rows with these memberships, (n, K)."""
@@ -67,28 +57,7 @@ class Deviations:
 
 
 def deviation_columns(X: Any, members: sparse.csr_array, kind: str) -> sparse.csr_array:
-    """The columns that a wider X has beyond X: 1_k, and for "slopes" x 1_k.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n, d)
-        The features.
-    members : csr_array of shape (n, p)
-        1 where a row is in a domain.
-    kind : str
-        "intercept" or "slopes".
-
-    Returns
-    -------
-    csr_array of shape (n, p) or (n, p + p d)
-
-    Examples
-    --------
-    >>> members = sparse.csr_array([[1.0, 0.0], [0.0, 1.0]])
-    >>> deviation_columns(np.array([[3.0], [4.0]]), members, "slopes").toarray()
-    array([[1., 0., 3., 0.],
-           [0., 1., 0., 4.]])
-    """
+    """The columns that a wider X has beyond X: 1_k, and for "slopes" x 1_k."""
     if kind == "intercept":
         return members
     thin = sparse.csr_array(X)
@@ -97,19 +66,7 @@ def deviation_columns(X: Any, members: sparse.csr_array, kind: str) -> sparse.cs
 
 
 def widened(rows: Rows, kind: Kind) -> Rows:
-    """The rows with the domain among the features; the same rows if kind is None.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows.
-    kind : str or None
-        "intercept", "slopes" or None.
-
-    Returns
-    -------
-    Rows
-    """
+    """The rows with the domain among the features; the same rows if kind is None."""
     if kind is None:
         return rows
     if kind not in KINDS:
@@ -123,28 +80,7 @@ def widened(rows: Rows, kind: Kind) -> Rows:
 
 
 def members_of(domains: Any, names: NDArray[Any], n: int) -> sparse.csr_array:
-    """Which of n rows are in which of the domains fitted; a row of no known domain is in none.
-
-    Parameters
-    ----------
-    domains : array-like of shape (n,) or (n, p)
-        Labels, of which some may be missing or new; or memberships.
-    names : ndarray of shape (p,)
-        The domains fitted.
-    n : int
-        How many rows there are.
-
-    Returns
-    -------
-    csr_array of shape (n, p)
-
-    Examples
-    --------
-    >>> members_of(["b", "new", None], np.array(["a", "b"]), 3).toarray()
-    array([[0., 1.],
-           [0., 0.],
-           [0., 0.]])
-    """
+    """Which of n rows are in which of the domains fitted; a row of no known domain is in none."""
     shape = domains.shape if hasattr(domains, "shape") else np.shape(domains)
     place = {str(name): k for k, name in enumerate(names.tolist())}  # '1' is 1, as people write it
     place |= {name: k for k, name in enumerate(names.tolist())}

@@ -40,10 +40,9 @@ from anymix.estimators.cross_fitting import (
     squared_error,
     weight_argument,
 )
-from anymix.estimators.folding import complete_folds
 from anymix.estimators.held_out_game import HeldOutCertificate, game_value
 from anymix.estimators.keywords import by_name, no_domains
-from anymix.estimators.reading import rows_without_features, targets_of
+from anymix.estimators.reading import complete_folds, rows_without_features, targets_of
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.parsing import Mixtures, is_mixture_of, target_mixtures
 from anymix.problem.rows import Rows

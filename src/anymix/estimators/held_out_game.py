@@ -31,24 +31,12 @@ MOST_ROUNDS = 100
 
 @dataclass(frozen=True, eq=False)
 class GameValue:
-    """Strategies of both sides, and what each of them proves.
+    """Strategies of both sides, and what each of them proves."""
 
-    Parameters
-    ----------
-    weights : ndarray of shape (C,)
-        q, how often to draw each model.
-    mixture : ndarray of shape (p,)
-        λ, a mixture in the convex hull of Λ.
-    upper : float
-        max_{λ∈Λ} Σ_k λ_k Σ_c q_c L_ck, what q guarantees.
-    lower : float
-        min_c Σ_k λ_k L_ck, which no draw among the models can beat when it meets λ.
-    """
-
-    weights: Array
-    mixture: Array
-    upper: float
-    lower: float
+    weights: Array  # (C,) q, how often to draw each model
+    mixture: Array  # (p,) λ, a mixture in the convex hull of Λ
+    upper: float  # max_{λ∈Λ} Σ_k λ_k Σ_c q_c L_ck, what q guarantees
+    lower: float  # min_c Σ_k λ_k L_ck, which no draw among the models can beat when it meets λ
 
 
 @dataclass(frozen=True)
@@ -56,23 +44,9 @@ class HeldOutCertificate(Certificate):
     """What a candidate reaches on rows held out, and what no draw among the candidates can beat.
 
     Unlike the certificates of solvers it knows nothing of models that were not fitted.
-
-    Parameters
-    ----------
-    upper : float
-        The candidate's loss on its worst mixture.
-    lower : float
-        The value of the game of all candidates.
-    n_candidates : int
-        How many there are.
-
-    Examples
-    --------
-    >>> print(HeldOutCertificate(upper=0.64, lower=0.62, n_candidates=5))
-    worst mixture 0.64 on rows held out, no draw among the 5 candidates below 0.62 (gap 2.0e-02)
     """
 
-    n_candidates: int
+    n_candidates: int  # how many there are
 
     def __str__(self) -> str:
         return (
@@ -88,13 +62,6 @@ def game_value(losses: ArrayLike, mixtures: MixtureSet) -> GameValue:
     finds the best q against those known, `maximize` answers with the worst mixture for that q,
     and this is repeated until the answer is no worse than those known. For sets with corners that
     is a finite number of rounds; for round ones the two values come as close as one part in 10⁷.
-
-    Examples
-    --------
-    >>> from anymix.mixtures import Simplex
-    >>> game = game_value([[1.0, 3.0], [4.0, 2.0]], Simplex(2))
-    >>> game.weights, game.mixture, round(game.upper, 6), round(game.lower, 6)
-    (array([0.5, 0.5]), array([0.25, 0.75]), 2.5, 2.5)
     """
     L = np.asarray(losses, dtype=np.float64)
     if L.ndim != 2 or L.shape[1] != mixtures.n_domains or not np.all(np.isfinite(L)):

@@ -44,25 +44,7 @@ class NoDomainsWarning(UserWarning):
 
 
 def by_name(method: Method) -> Method:
-    """A method of X and y that takes all else by name, and warns where it is not told the domains.
-
-    Examples
-    --------
-    >>> class Model:
-    ...     @by_name
-    ...     def fit(self, X, y=None, *, domains=None, sample_weight=None):
-    ...         return domains
-    >>> Model().fit([], [], domains=["a"])
-    ['a']
-    >>> Model().fit([], [], [1.0])
-    Traceback (most recent call last):
-        ...
-    anymix.estimators.keywords.ArgumentError: fit has a third argument without a name; write ...
-    >>> Model().fit([], [], groups=["a"])
-    Traceback (most recent call last):
-        ...
-    anymix.estimators.keywords.ArgumentError: groups is no argument of fit; write fit(X, y, ...
-    """
+    """A method of X and y that takes all else by name, and warns without domains."""
     name, known = method.__name__, list(signature(method).parameters)[1:]
 
     @wraps(method)

@@ -47,33 +47,15 @@ C = 0.03  # of the domain classifier
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows to fit: features, codes of classes or numbers, weights, and each row's expert.
+    """Rows to fit: features, codes of classes or numbers, weights, and each row's expert."""
 
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n, d)
-        The features.
-    scaled : ndarray or csr_array of shape (n, d)
-        The same on a common scale.
-    y : ndarray of shape (n,)
-        Codes of the classes, or numbers.
-    classes : ndarray of shape (K,) or None
-        0, ..., K − 1; None in regression.
-    weight : ndarray of shape (n,) or None
-        Weights of the rows.
-    e : ndarray of shape (n,)
-        The number of each row's expert.
-    n_experts : int
-        E.
-    """
-
-    X: Any
-    scaled: Any
-    y: NDArray[Any]
-    classes: NDArray[Any] | None
-    weight: Array | None
-    e: Index
-    n_experts: int
+    X: Any  # (n, d) features
+    scaled: Any  # (n, d) same on a common scale
+    y: NDArray[Any]  # (n,) codes of the classes, or numbers
+    classes: NDArray[Any] | None  # (K,) 0, ..., K − 1
+    weight: Array | None  # (n,) weights of the rows
+    e: Index  # (n,) number of each row's expert
+    n_experts: int  # E
 
     def take(self, rows: Index) -> Sample:
         """The same of some rows."""
@@ -241,17 +223,7 @@ def _one_hot(e: Index, E: int, thin: bool) -> Any:
 
 
 class Own:
-    """A scikit-learn estimator; with the domain as further one-hot columns.
-
-    Parameters
-    ----------
-    estimator : estimator
-        What is cloned and fitted.
-    name : str
-        What to call it.
-    n_jobs : int or None
-        How many processes share the folds.
-    """
+    """A scikit-learn estimator; with the domain as further one-hot columns."""
 
     def __init__(self, estimator: Any, name: str, n_jobs: int | None = None) -> None:
         self.estimator, self.name, self.n_jobs = estimator, name, n_jobs
@@ -347,17 +319,7 @@ class _Asked:
 
 
 class Trees(Own):
-    """Gradient boosting with 4 or 16 leaves a tree; the domain as a category.
-
-    Parameters
-    ----------
-    is_classifier : bool
-        Whether y holds classes.
-    random_state : int
-        Draws the rows by which boosting stops.
-    n_jobs : int or None
-        How many processes share the folds.
-    """
+    """Gradient boosting with 4 or 16 leaves a tree; the domain as a category."""
 
     def __init__(self, is_classifier: bool, random_state: int, n_jobs: int | None = None) -> None:
         make = HistGradientBoostingClassifier if is_classifier else HistGradientBoostingRegressor

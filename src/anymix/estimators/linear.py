@@ -4,6 +4,9 @@
 
 Λ_t is Λ itself unless a robustness t < 1 draws it towards the mixture m̄ of the data.
 `fit(X, y, domains=d)` solves this to a certified gap; everything else is scikit-learn's contract.
+
+The domains of the rows to predict matter only to a model fitted with `domain_features`; without
+them (which warns), or in a domain that was not fitted, the shared part of the model speaks.
 """
 
 from __future__ import annotations
@@ -14,42 +17,125 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from anymix.errors import InputError
-from anymix.estimators.baselines import Baseline
-from anymix.estimators.domain_features import Kind, widened
-from anymix.estimators.fitting import LinearFit, fit_problem, rare_parts
-from anymix.estimators.keywords import by_name
+from anymix.estimators.domain_features import Deviations, Kind, widened
+from anymix.estimators.fitting import (
+    ADVICE,
+    Baseline,
+    LinearFit,
+    LinearModel,
+    OverfitWarning,
+    fit_problem,
+    overfit_message,
+    rare_parts,
+)
+from anymix.estimators.keywords import NoDomainsWarning, by_name
 from anymix.estimators.ordinary import Anchor, anchor_of, given_anchor
-from anymix.estimators.overfitting import ADVICE, OverfitWarning, overfit_message
-from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import (
     class_weights,
     read_classes,
     read_numbers,
     refuse_class_weight,
-    regression_loss,
 )
 from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.objective import Objective
 from anymix.problem.far_rows import far_problem
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import CrossEntropy, Loss
+from anymix.problem.losses import CrossEntropy, Loss, regression_loss
 from anymix.problem.rows import ALL, Rows
 from anymix.solvers.certificates import Certificate
 from anymix.solvers.exact import Solution
-
-Array = NDArray[np.float64]
 
 __all__ = [
     "AgnosticClassifier",
     "AgnosticLinear",
     "AgnosticRegressor",
+    "LinearClassifier",
+    "LinearRegressor",
     "estimator_of",
     "name_features",
     "without_domain_features",
 ]
+
+SHARED = (
+    "the domain is a feature of this model and was not given, so its shared part predicts: write "
+    "domains=..., with None for each row of unknown domain"
+)
+
+
+class LinearClassifier(ClassifierMixin):
+    """Predictions from `coef_` (1 or K, d), `intercept_` and `classes_`."""
+
+    coef_: Array
+    intercept_: Any
+    classes_: Any
+    deviations_: Deviations
+
+    def decision_function(self, X: Any, domains: Any = None) -> Array:
+        """Scores z: (n,) for two classes, positive for `classes_[1]`; (n, K) for more."""
+        return self._model().scores(_checked(self, X, domains), domains)
+
+    def predict(self, X: Any, domains: Any = None) -> NDArray[Any]:
+        """The most probable class of every row, (n,)."""
+        return self._model().predict(_checked(self, X, domains), domains)
+
+    def predict_proba(self, X: Any, domains: Any = None) -> Array:
+        """Probabilities of the classes, (n, K)."""
+        return self._model().predict_proba(_checked(self, X, domains), domains)
+
+    def predict_log_proba(self, X: Any, domains: Any = None) -> Array:
+        """Logarithms of the probabilities, (n, K), without underflow."""
+        return self._model().predict_log_proba(_checked(self, X, domains), domains)
+
+    def score(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, domains: Any = None
+    ) -> float:
+        """The accuracy."""
+        said = self.predict(X, domains)
+        return float(accuracy_score(y, said, sample_weight=sample_weight))
+
+    def _model(self) -> LinearModel:
+        check_is_fitted(self)
+        deviations = getattr(self, "deviations_", None)
+        return LinearModel(self.coef_, self.intercept_, self.classes_, deviations)
+
+
+class LinearRegressor(RegressorMixin):
+    """Predictions from `coef_` (d,) and `intercept_`: means, as the loss makes them of scores."""
+
+    coef_: Array
+    intercept_: Any
+    deviations_: Deviations
+
+    def predict(self, X: Any, domains: Any = None) -> Array:
+        """⟨w, (x, 1)⟩ of every row, or the mean that it stands for, (n,)."""
+        check_is_fitted(self)
+        deviations = getattr(self, "deviations_", None)
+        intercept = np.array([self.intercept_])
+        model = LinearModel(self.coef_[None, :], intercept, None, deviations)
+        return self._loss().mean(model.scores(_checked(self, X, domains), domains))
+
+    def score(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, domains: Any = None
+    ) -> float:
+        """The share of the variance that is explained, R², or of the deviance, D²."""
+        return self._loss().score(y, self.predict(X, domains), sample_weight)
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+
+def _checked(estimator: Any, X: Any, domains: Any) -> Any:
+    if domains is None and hasattr(estimator, "deviations_"):
+        warnings.warn(SHARED, NoDomainsWarning, stacklevel=3)
+    return validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=np.float64)
+
+
+Array = NDArray[np.float64]
 
 
 class AgnosticLinear(BaseEstimator):
@@ -333,9 +419,10 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         deviations from a shared part. Give `domains` to `predict` then; rows without one, or of a
         domain that was not fitted, are served by the shared part.
     loss : str
-        "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
+        The name of a loss: "squared", ℓ = ½ (z − y)², "huber", which is linear beyond
+        |z − y| = delta, or any other of numbers (`anymix.problem.losses.named_losses`).
     delta : float
-        Where the Huber loss turns from a square into a line; the squared loss does not look at it.
+        Where the Huber loss turns from a square into a line; other losses do not look at it.
     fit_intercept : bool
         Whether to learn an intercept.
     max_iter : int
@@ -409,24 +496,16 @@ class AgnosticRegressor(LinearRegressor, AgnosticLinear):
         self.delta = delta
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
-        loss = regression_loss(self.loss, self.delta)
-        return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, loss)
+        return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, self._loss())
 
     def _loss(self) -> Loss:
-        return regression_loss(self.loss, self.delta)
+        return regression_loss(self.loss, delta=self.delta)
 
 
 def estimator_of(
     found: LinearFit, gamma: float, **parameters: Any
 ) -> AgnosticClassifier | AgnosticRegressor:
-    """The estimator that a fit amounts to, fitted.
-
-    Examples
-    --------
-    >>> problem = LinearDomains([[0.0], [1.0]] * 4, [0, 1] * 4, ["a", "a", "b", "b"] * 2)
-    >>> estimator_of(fit_problem(problem, Objective(gamma=0.1)), 0.1).predict([[0.0], [1.0]])
-    array([0, 1])
-    """
+    """The estimator that a fit amounts to, fitted."""
     make: Any = AgnosticRegressor if found.model.classes is None else AgnosticClassifier
     estimator = make(found.mixtures, gamma, **parameters)
     estimator.__dict__.update(found.attributes(), n_features_in_=found.model.coef.shape[1])

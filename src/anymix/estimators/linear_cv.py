@@ -14,28 +14,31 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from anymix.errors import InputError
-from anymix.estimators.baselines import Baseline
 from anymix.estimators.choices import Choice, choose
 from anymix.estimators.domain_features import Kind, widened
-from anymix.estimators.fitting import rare_parts
-from anymix.estimators.folding import folds
+from anymix.estimators.fitting import Baseline, rare_parts
 from anymix.estimators.keywords import by_name
-from anymix.estimators.linear import estimator_of, name_features, without_domain_features
+from anymix.estimators.linear import (
+    LinearClassifier,
+    LinearRegressor,
+    estimator_of,
+    name_features,
+    without_domain_features,
+)
 from anymix.estimators.ordinary import Anchor
-from anymix.estimators.predictors import LinearClassifier, LinearRegressor
 from anymix.estimators.reading import (
     class_weights,
+    folds,
     read_classes,
     read_numbers,
     refuse_class_weight,
-    regression_loss,
 )
 from anymix.estimators.searching import ROBUST_GAMMAS, ROBUSTNESS, Candidate, Plan, candidates_of
 from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, refuse_parts
 from anymix.problem.dealing import ROWS_TO_CHOOSE, rows_to_choose
 from anymix.problem.far_rows import far_problem
-from anymix.problem.losses import CrossEntropy, Loss
+from anymix.problem.losses import CrossEntropy, Loss, regression_loss
 from anymix.problem.rows import Rows
 from anymix.selection.rule import KEPT, NothingGained, check_price
 from anymix.solvers.frontier import Frontier
@@ -341,7 +344,7 @@ class AgnosticClassifierCV(LinearClassifier, AgnosticSelecting):
 class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
     """The regressor that rows held out recommend: an ordinary one, or one for the worst mixture.
 
-    Candidates and choice are those of AgnosticClassifierCV, with squared or Huber loss.
+    Candidates and choice are those of AgnosticClassifierCV, with a loss of numbers.
 
     Parameters
     ----------
@@ -361,9 +364,10 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         The part by which the mean loss of all rows may rise (of its root, for squared errors) for
         the sake of the worst domain: 0 asks for free gains only, inf looks at no one else.
     loss : str
-        "squared", ℓ = ½ (z − y)², or "huber", which is linear beyond |z − y| = delta.
+        The name of a loss: "squared", ℓ = ½ (z − y)², "huber", which is linear beyond
+        |z − y| = delta, or any other of numbers (`anymix.problem.losses.named_losses`).
     delta : float
-        Where the Huber loss turns from a square into a line; the squared loss does not look at it.
+        Where the Huber loss turns from a square into a line; other losses do not look at it.
     mixtures : MixtureSet, function, str or None
         Λ, the mixtures to guard against: a set, a function of the domains' sizes that gives one,
         words such as "chi2:2.0", or None for any mixture (the simplex).
@@ -463,11 +467,10 @@ class AgnosticRegressorCV(LinearRegressor, AgnosticSelecting):
         self.delta = delta
 
     def _read(self, X: Any, y: Any, domains: Any, sample_weight: ArrayLike | None) -> Rows:
-        loss = regression_loss(self.loss, self.delta)
-        return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, loss)
+        return read_numbers(self, X, y, domains, sample_weight, self.fit_intercept, self._loss())
 
     def _loss(self) -> Loss:
-        return regression_loss(self.loss, self.delta)
+        return regression_loss(self.loss, delta=self.delta)
 
 
 def sample_of(problem: Any) -> Rows:

@@ -52,28 +52,14 @@ ROUGH = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Ordinary:
-    """γ₀, and the ordinary models of the folds that chose it.
+    """γ₀, and the ordinary models of the folds that chose it."""
 
-    Parameters
-    ----------
-    gamma : float
-        γ₀ of least Σ_k m̄_k L_k on the rows held out.
-    solutions : list of Waypoint
-        The model of each fold, at γ₀; none if there was no choice.
-    """
-
-    gamma: float
-    solutions: list[Waypoint]
+    gamma: float  # γ₀ of least Σ_k m̄_k L_k on the rows held out
+    solutions: list[Waypoint]  # model of each fold, at γ₀
 
 
 class Problems:
-    """The training problems of folds, each made once; kept only while they take little memory.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows.
-    """
+    """The training problems of folds, each made once; kept only while they take little memory."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -131,23 +117,6 @@ def least_between(gammas: ArrayLike, losses: Array) -> float:
 
     With slopes s₁ to the left and s₂ to the right of the best point it lies between the middles of
     these two stretches. The best γ itself is taken at an end, or where all three are alike.
-
-    Parameters
-    ----------
-    gammas : array-like of shape (C,)
-        Values of γ > 0, falling or rising.
-    losses : ndarray of shape (C,)
-        The loss of each.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> gammas = np.array([1.0, 0.1, 0.01])
-    >>> least_between(gammas, (np.log(gammas) - np.log(0.05)) ** 2)
-    0.05
     """
     tried, best = np.asarray(gammas, dtype=np.float64), int(np.argmin(losses))
     if not 0 < best < len(tried) - 1:
@@ -195,17 +164,7 @@ def ordinary_model(
     folds: int = 5,
     **limits: Any,
 ) -> tuple[float, Solution]:
-    """γ₀ by cross-validation, as `choose_ordinary` finds it, and the ordinary model.
-
-    Examples
-    --------
-    >>> from anymix.problem.losses import SquaredError
-    >>> x = np.linspace(-1, 1, 40)
-    >>> rows = Rows.read(x[:, None], 2 * x, np.arange(40) % 2, SquaredError())
-    >>> gamma, solution = ordinary_model(rows, Objective())
-    >>> gamma, solution.w.round(2)
-    (1e-05, array([2., 0.]))
-    """
+    """γ₀ by cross-validation, as `choose_ordinary` finds it, and the ordinary model."""
     rough = {**limits, "tol": max(ROUGH, limits.get("tol", 0.0))}
     splits = list(deal(sorted_rows(rows), folds))
     best = choose_ordinary(rows, splits, gammas, objective, **rough)
@@ -222,19 +181,7 @@ def anchor_of(rows: Rows, anchor: Anchor, objective: Objective, **limits: Any) -
 
 
 def given_anchor(rows: Any, anchor: Anchor) -> Array | None:
-    """a as a flat vector w, from coefficients (d,) or (K, d), or from such a vector itself.
-
-    Parameters
-    ----------
-    rows : Rows or Oracle
-        The rows, of which `n_features`, `n_scores` and `intercept` matter.
-    anchor : array-like or None
-        The model to pull to; of its intercepts nothing is used.
-
-    Returns
-    -------
-    ndarray of shape (D,) or None
-    """
+    """a as a flat vector w, from coefficients (d,) or (K, d), or from such a vector itself."""
     if anchor is None:
         return None
     d, K = rows.n_features, rows.n_scores

@@ -1,28 +1,38 @@
-"""What an estimator is given as checked `Rows`: read once, by scikit-learn's rules."""
+"""What an estimator is given as checked `Rows`: read once, by scikit-learn's rules.
+
+Folds are dealt so that every domain is in every part of them.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable, Iterator
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
-from sklearn.utils import check_array
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from anymix.errors import InputError
+from anymix.problem.dealing import Index, Split, deal, sorted_rows
 from anymix.problem.entries import encode
-from anymix.problem.losses import CrossEntropy, Huber, Loss, SquaredError
-from anymix.problem.rows import Rows, weighted_domains
+from anymix.problem.losses import CrossEntropy, Loss, SquaredError
+from anymix.problem.rows import ALL, Rows, weighted_domains
 
 __all__ = [
+    "FewerFolds",
     "class_weights",
+    "complete_folds",
+    "folds",
     "read_classes",
     "read_numbers",
     "refuse_class_weight",
-    "regression_loss",
     "rows_without_features",
     "targets_of",
 ]
@@ -48,13 +58,7 @@ def read_classes(
 
 
 def class_weights(y: Any, class_weight: Any, sample_weight: Any) -> Any:
-    """The weights of the rows times those of their classes.
-
-    Examples
-    --------
-    >>> class_weights(["a", "a", "b"], {"a": 2.0, "b": 1.0}, [1, 2, 3])
-    array([2., 4., 3.])
-    """
+    """The weights of the rows times those of their classes."""
     if class_weight is None:
         return sample_weight
     try:
@@ -84,13 +88,6 @@ def read_numbers(
     """Checked input of a regressor: X and y are numbers, and the loss is given."""
     X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
     return Rows.read(X, y, domains, loss, sample_weight=sample_weight, intercept=intercept)
-
-
-def regression_loss(loss: str, delta: float) -> Loss:
-    """The loss of that name: "squared", or "huber" with its delta."""
-    if loss not in ("squared", "huber"):
-        raise InputError("loss", f"is {loss!r}", "give 'squared' or 'huber'")
-    return SquaredError() if loss == "squared" else Huber(delta)
 
 
 def targets_of(estimator: Any, y: Any, n: int) -> NDArray[Any]:
@@ -124,3 +121,60 @@ def rows_without_features(
         found = f"has only one class, {classes.tolist()[0]!r}"
         raise InputError("y", found, "give two or more")
     return Rows(None, codes, classes, members, names, weight, CrossEntropy())
+
+
+def folds(rows: Rows, cv: Any, random_state: Any) -> list[Split]:
+    """What to fit and what to judge on in each fold; every domain is in both."""
+    found = list(_with_every_domain(rows, _splits(rows, cv, check_random_state(random_state))))
+    if not found:
+        raise InputError("cv", f"is {cv!r}, which has no fold", "give one fold or more")
+    return found
+
+
+def complete_folds(rows: Rows, cv: Any, random_state: Any) -> list[Split]:
+    """What to fit and what to judge on, for folds that hold out every row once."""
+    rows.check_classes(ALL, "the data")
+    splits = _splits(rows, cv, check_random_state(random_state))
+    held = np.concatenate([np.empty(0, dtype=np.intp), *(test for _, test in splits)])
+    if not np.array_equal(np.sort(held), np.arange(len(rows))):
+        raise InputError("cv", "does not hold out every row once", "give folds that do")
+    return list(_with_every_domain(rows, splits))
+
+
+def _splits(rows: Rows, cv: Any, rng: Any) -> list[tuple[Index, Index]]:
+    """The numbers of the rows to fit and to judge on, of so many folds or of those given."""
+    if isinstance(cv, Integral):
+        return list(deal(sorted_rows(rows, rng), _number_of_folds(rows, int(cv))))
+    X = np.zeros(len(rows)) if rows.X is None else rows.X
+    splitter = check_cv(cv, rows.y, classifier=rows.classes is not None)
+    numbers = np.arange(len(rows))
+    found = splitter.split(X, rows.y)
+    return [(numbers[train], numbers[test]) for train, test in found]  # masks become numbers
+
+
+def _with_every_domain(rows: Rows, splits: Iterable[Split]) -> Iterator[Split]:
+    for number, (train, test) in enumerate(splits, start=1):
+        rows.check_domains(train, f"the training part of fold {number}")
+        rows.check_domains(test, f"the test part of fold {number}")
+        yield train, test
+
+
+class FewerFolds(UserWarning):
+    """The smallest domain has fewer rows than there are to be folds, so there are as many folds."""
+
+
+def _number_of_folds(rows: Rows, cv: int) -> int:
+    """cv, or the rows of the smallest domain if they are fewer; 2 at least."""
+    counts = rows.domains.counts(len(rows.names))
+    name, least = rows.names.tolist()[int(np.argmin(counts))], int(counts.min())
+    if cv < 2:
+        raise InputError("cv", f"is {cv}", "give 2 folds or more")
+    if least < 2:
+        found = (
+            f"has a domain, {name!r}, with n_samples={least}, which cannot be held out and fitted"
+        )
+        raise InputError("domains", found, "merge it with another")
+    if least < cv:
+        found = f"cv is {cv}, but the smallest domain, {name!r}, has {least} rows"
+        warnings.warn(f"{found}: {least} folds are used", FewerFolds, stacklevel=2)
+    return min(cv, least)

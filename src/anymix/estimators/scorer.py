@@ -73,25 +73,7 @@ class AgnosticScorer:
         domains: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """The score on the worst mixture of the domains.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted model.
-        X : array-like of shape (n, d)
-            The features.
-        y : array-like of shape (n,)
-            What the predictions are compared with.
-        domains : array-like of shape (n,) or (n, p)
-            Labels, or a table that says whether a row is in a domain.
-        sample_weight : array-like of shape (n,) or None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-        """
+        """The score on the worst mixture of the domains."""
         if domains is None:
             raise InputError(
                 "agnostic_scorer",

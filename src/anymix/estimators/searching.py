@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from anymix.estimators.baselines import Baseline, alone_solutions, baseline_losses, is_regret
+from anymix.estimators.fitting import Baseline, alone_solutions, baseline_losses, is_regret
 from anymix.estimators.ordinary import (
     ROUGH,
     Anchor,
@@ -33,7 +33,7 @@ from anymix.mixtures.parsing import is_mixture_of, target_mixtures
 from anymix.objective import Objective
 from anymix.problem.dealing import Split
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import Loss, SquaredError
+from anymix.problem.losses import Loss
 from anymix.problem.rows import Part, Rows, constant_losses
 from anymix.selection.held_out import HeldOut
 from anymix.solvers.exact import Solution
@@ -94,11 +94,6 @@ def candidates_of(
 
     With `to_zero`, those of the largest t come a second time, with R pulling to 0: where an anchor
     is quite wrong for a small domain, its few rows do not suffice to find the way from there.
-
-    Examples
-    --------
-    >>> [tuple(c)[:2] for c in candidates_of([1.0, 0.5], [0.1, 1.0])]
-    [(0.5, 1.0), (0.5, 0.1), (1.0, 1.0), (1.0, 0.1)]
     """
     caps = sorted(skewnesses, key=lambda r: np.inf if r is None else r)
     μs, γs = sorted(mus, reverse=True), sorted(gammas, reverse=True)
@@ -110,34 +105,19 @@ def candidates_of(
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What to try.
+    """What to try."""
 
-    Parameters
-    ----------
-    candidates : sequence of Candidate
-        The robust models, the tamest first.
-    objective : Objective
-        What all of them share: Λ, the norm, a prior.
-    baseline : "regret", array-like of shape (p,) or None
-        b, what losses are compared with: 0, the best models for one domain, or numbers.
-    anchor : "ordinary", array-like of shape (D,) or None
-        a, the model that R pulls to: the ordinary one, one given, or 0.
-    ordinary_gammas : sequence of float or None
-        Values of γ₀ to try for the ordinary model; None tries many, and the best between them.
-    tol, max_iter : float and int
-        The gap of the last fits, to all rows; iterations of any fit at most.
-    n_jobs : int or None
-        How many processes share the folds, as joblib counts them.
-    """
-
-    candidates: Sequence[Candidate]
+    candidates: Sequence[Candidate]  # robust models, the tamest first
+    # what all of them share: Λ, the norm, a prior
     objective: Objective = field(default_factory=Objective)
+    # (p,) b, what losses are compared with: 0, the best models for one domain, or numbers
     baseline: Baseline = None
+    # (D,) a, the model that R pulls to: the ordinary one, one given, or 0
     anchor: Anchor = "ordinary"
-    ordinary_gammas: Sequence[float] | None = None
-    tol: float = 1e-6
-    max_iter: int = 1000
-    n_jobs: int | None = 1
+    ordinary_gammas: Sequence[float] | None = None  # values of γ₀ to try for the ordinary model
+    tol: float = 1e-6  # gap of the last fits, to all rows
+    max_iter: int = 1000  # steps of any fit
+    n_jobs: int | None = 1  # how many processes share the folds, as joblib counts them
 
     @property
     def rough(self) -> dict[str, Any]:
@@ -152,24 +132,12 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What rows held out say of the candidates.
+    """What rows held out say of the candidates."""
 
-    Parameters
-    ----------
-    candidates : list of Candidate
-        The ordinary model and the robust ones, in the order of all results.
-    held_out : HeldOut
-        Their losses.
-    solutions : list of Waypoint
-        Their models in the last fold, to start from.
-    loss : Loss or None
-        The loss that was trained, if it is known.
-    """
-
-    candidates: list[Candidate]
-    held_out: HeldOut
-    solutions: list[Waypoint]
-    loss: Loss | None = None
+    candidates: list[Candidate]  # ordinary model and the robust ones, in the order of all results
+    held_out: HeldOut  # their losses
+    solutions: list[Waypoint]  # their models in the last fold, to start from
+    loss: Loss | None = None  # loss that was trained, if it is known
 
     @property
     def best_robust(self) -> int:
@@ -202,21 +170,7 @@ class _Alone:
 
 
 def search(rows: Rows, splits: Iterable[Split], plan: Plan) -> Found:
-    """Fit every candidate on every fold, and judge it on what the fold holds out.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows.
-    splits : iterable of (part, part)
-        What to fit and what to judge on in each fold.
-    plan : Plan
-        What to try.
-
-    Returns
-    -------
-    Found
-    """
+    """Fit every candidate on every fold, and judge it on what the fold holds out."""
     with threadpool_limits(1, "blas"):  # many small fits: more threads only wait for each other
         return _search(rows, list(splits), plan)
 
@@ -351,6 +305,6 @@ def _held_out(rows: Rows, losses: Array, times: Array, plan: Plan, alone: _Alone
         m / m.sum(),
         constant=np.asarray(average @ guess),
         prior=plan.objective.prior,
-        squared=isinstance(rows.loss, SquaredError),
+        squared=rows.loss.is_quadratic,
         constant_rows=guess,
     )

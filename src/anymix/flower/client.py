@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.errors import InputError
 from anymix.flower.client_data import ClientData, Describe, Load, number_of
 from anymix.flower.client_errors import CannotAnswerError, Mod, Reason, discreetly, reason_of
+from anymix.flower.client_limits import Answer, ClientLimits
 from anymix.flower.client_rows import ClientRows
 from anymix.flower.local_training import LocalTraining
 from anymix.flower.wire import BEFORE, Arrays, Settings, pack, unpack
@@ -60,6 +61,7 @@ def client_app(
     keep: bool | int = True,
     describe: Describe | None = None,
     local: LocalTraining | None = None,
+    limits: ClientLimits | None = None,
     mods: Sequence[Mod] = (),
 ) -> ClientApp:
     """The Flower app of clients that learn a linear model or a PyTorch module.
@@ -91,6 +93,9 @@ def client_app(
     local : LocalTraining, optional
         Of a module: the client's own optimizer, its device and its precision. Parameters with
         requires_grad=False are frozen: they are neither sent nor changed.
+    limits : ClientLimits, optional
+        What clients answer at most, where the node's config names no file of limits of its own,
+        `limits="/etc/anymix/limits.toml"`. None and no file: everything.
     mods : sequence of function
         Flower's mods, (message, context, answer) -> message, around every answer; the first is
         outermost. What they raise stays with the client too.
@@ -105,8 +110,20 @@ def client_app(
     ...     return [[0.0], [1.0]], ["no", "yes"], ["web", "mail"]
     >>> app = client_app(load)
     """
-    app = ClientApp(mods=[discreetly, *mods])
-    data = ClientData(load, model, loss, intercept, classes, key, keep, describe, local)
+    data = ClientData(load, model, loss, intercept, classes, key, keep, describe, local, limits)
+
+    def within_limits(message: Message, context: Context, answer: Answer) -> Message:
+        limits = ClientLimits.of(context, data.limits)
+        if limits is None:
+            return answer(message, context)
+
+        def rows(settings: Settings) -> tuple[ClientRows, list[str]]:
+            kept = data(context, settings)
+            return kept.some, [kept.name, f"client {key(context)}"]
+
+        return limits.guard(message, lambda: answer(message, context), rows)
+
+    app = ClientApp(mods=[discreetly, *mods, within_limits])
     _answer_questions(app, data)
     _answer_rounds(app, data)
     return app
@@ -123,6 +140,8 @@ def _answer_questions(app: ClientApp, data: ClientData) -> None:
                 reply = introduce(data(context, settings).train, key)
             else:
                 reply = describe_only(*data.described(context, settings), key)
+            limits = ClientLimits.of(context, data.limits)
+            reply[1]["noisy"] = limits is not None and limits.noise is not None
         except Exception as error:  # who failed is to be known by its key
             reply = {}, {"key": key, "failed": reason_of(error, message, context).value}
         return Message(pack(*reply), reply_to=message)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from anymix.errors import InputError
 from anymix.flower.aggregation import count
 from anymix.flower.client_errors import CannotAnswerError, Reason
+from anymix.flower.client_limits import ClientLimits, name_of
 from anymix.flower.client_rows import ClientRows, LinearRows
 from anymix.flower.local_training import LocalTraining
 from anymix.flower.wire import Settings
@@ -73,6 +74,7 @@ class Kept:
 
     train: ClientRows | None
     held: ClientRows | None
+    name: str = ""  # of all the rows, in the ledger of `ClientLimits`
 
     @property
     def some(self) -> ClientRows:
@@ -114,6 +116,7 @@ class ClientData:
     keep: bool | int
     describe: Describe | None = None
     local: LocalTraining | None = None
+    limits: ClientLimits | None = None
     loaded: dict[str, Kept] = field(default_factory=dict)
     _template: ClientRows | None = None
 
@@ -138,6 +141,9 @@ class ClientData:
         if self.describe is None:
             raise InputError("describe", "is None", "give a function")
         counts, columns = self.describe(context)
+        limits = ClientLimits.of(context, self.limits)
+        if limits is not None:
+            counts = {name: n for name, n in counts.items() if n >= limits.rows}
         fraction = settings.get("hold_out", (0.0, 0))[0]
         kept = {str(name): float(n - int(fraction * n)) for name, n in counts.items() if n > 0}
         if self._template is None:
@@ -146,17 +152,20 @@ class ClientData:
         return dict(sorted(kept.items())), self._template
 
     def _split(self, context: Context, fraction: float, seed: int) -> Kept:
-        X, y, domains = self.load(context)
+        limits = ClientLimits.of(context, self.limits)
+        load = self.load if limits is None else without_small_domains(self.load, limits.rows)
+        X, y, domains = load(context)
+        name = "" if limits is None else name_of((X, y, domains))
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         if n == 0 or fraction == 0:
-            return Kept(self._under_model(X, y, domains) if n else None, None)
+            return Kept(self._under_model(X, y, domains) if n else None, None, name)
         parts = split(domains, n, fraction, [seed, number_of(self.key(context)), 1])
         train, held = ([take(table, rows) for table in (X, y, domains)] for rows in parts)
         fitted = self._under_model(*train)
         if not len(parts[1]):
-            return Kept(fitted, None)
+            return Kept(fitted, None, name)
         classes = fitted.problem.classes if isinstance(fitted, LinearRows) else None
-        return Kept(fitted, self._under_model(*held, classes=classes))
+        return Kept(fitted, self._under_model(*held, classes=classes), name)
 
     def _under_model(self, X: Any, y: Any, domains: Any, *, classes: Any = None) -> ClientRows:
         if self.model is None:

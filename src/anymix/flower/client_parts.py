@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_number
 from anymix.flower.aggregation import Limits, count
+from anymix.flower.client_errors import RefusedError
 from anymix.flower.consistency import Statements
+from anymix.flower.coordinates import MOST_PRODUCTS, gram_of, n_moments, wrong_moments
 from anymix.flower.exchange import Answer, Question, Round
 from anymix.flower.members import Members
 from anymix.flower.results import Record
 from anymix.flower.roster import Roster
-from anymix.flower.wire import SOLVE, pack
+from anymix.flower.wire import MOMENTS, SOLVE, pack
 from anymix.problem import part_sums
+from anymix.problem.gradients import GradientParts
 from anymix.problem.parts import Parts
 
 Array = NDArray[np.float64]
@@ -82,6 +85,30 @@ class Clients:
         D = self.roster.members[0].n_parameters
         return Parts(self.ask, self.roster.places, self.roster.sizes, D, center)
 
+    def problem_of_gradients(self, center: Array) -> GradientParts:
+        """The same where clients refuse second derivatives."""
+        D = self.roster.members[0].n_parameters
+        parts = GradientParts(self.ask, self.roster.places, self.roster.sizes, D, center)
+        parts.gram = self._gram(D // parts.n_scores)
+        return parts
+
+    def _gram(self, columns: int) -> Array | None:
+        """(1/n) Σ x_i x_iᵀ over all rows, its diagonal, or None, as the clients' limits allow."""
+        for products in (True, False) if columns <= MOST_PRODUCTS else (False,):
+            shapes = {"moments": (n_moments(columns, products),)}
+            question = Question(
+                pack({}, {"products": products}),
+                shapes,
+                lambda answer: wrong_moments(answer["moments"], columns),
+            )
+            try:
+                answers = self.round(MOMENTS, dict.fromkeys(self.roster.keys, question))
+            except RefusedError:
+                continue
+            total = np.sum([answers[key]["moments"] for key in self.roster.keys], axis=0)
+            return gram_of(total, columns)
+        return None
+
     def ask(self, questions: Sequence[part_sums.Question]) -> list[Answer]:
         """One round: the answers of all clients, in the order of the roster."""
         asked = {
@@ -112,6 +139,8 @@ class Clients:
             return replies.unanswered
 
         replies.ask(self.grid, self.timeout, again)
+        if replies.refused:
+            raise RefusedError(replies.refused)
         if replies.unanswered:
             raise self._nobody_answers(replies)
         names = ("asked", "sent", "received", "seconds")

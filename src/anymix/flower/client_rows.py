@@ -18,6 +18,7 @@ from anymix.flower.client_errors import CannotAnswerError, Reason
 from anymix.flower.coordinates import moments
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import SquaredError
+from anymix.problem.poisson import Poisson
 from anymix.solvers.samplers import DomainRows
 
 Array = NDArray[np.float64]
@@ -176,6 +177,20 @@ class LinearRows:
         part = self.problem
         value: Array = part.loss.derivatives(part.scores(part._check_w(w)), part.y, 0)[0]
         return value
+
+    @cached_property
+    def units(self) -> tuple[Array, Array, float, float]:
+        """Means and spreads of the columns; the middle and the unit of the scores."""
+        problem, y = self.problem, self.problem.y
+        n, x, squares = np.split(self.moments(), 3)
+        mean = (x / n)[: problem.n_features]
+        spread = np.sqrt(np.maximum((squares / n)[: problem.n_features] - mean * mean, 0.0))
+        if problem.classes is not None:
+            return mean, spread, 0.0, 1.0
+        if isinstance(problem.loss, Poisson):  # e^z: a tenth as long a w lets one row outweigh all
+            return mean, spread, float(np.log(np.mean(y) or 1.0)), 0.1
+        unit = max(float(np.std(y)), getattr(problem.loss, "delta", 0.0))
+        return mean, spread, float(np.mean(y)), unit or 1.0
 
     def moments(self, products: bool = False) -> Array:
         """Those of all columns, that of the intercept last, see `coordinates.moments`."""

@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 Array = NDArray[np.float64]
 
-__all__ = ["MOST_PRODUCTS", "Coordinates", "moments", "n_moments", "wrong_moments"]
+__all__ = ["MOST_PRODUCTS", "Coordinates", "gram_of", "moments", "n_moments", "wrong_moments"]
 
 CURVATURE = 1 / 16
 LEAST = 1e-6  # an eigenvalue of R: directions with less are not stretched further
@@ -62,6 +62,12 @@ def moments(table: Any, products: bool = False) -> Array:
         second = (table.multiply(table) if sparse.issparse(table) else table * table).sum(axis=0)
     sums = [np.full(columns, float(n)), np.ravel(table.sum(axis=0)), np.ravel(second)]
     return np.concatenate(sums)
+
+
+def gram_of(sums: Array, columns: int) -> Array:
+    """(1/n) Σ x_i x_iᵀ from the `moments`, or its diagonal if they are without products."""
+    n, _, second = np.split(sums, [columns, 2 * columns])
+    return np.diag(second / n) if len(second) == columns else _symmetric(second, columns) / n[0]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from anymix.flower.client_errors import why
+from anymix.flower.client_errors import Reason, refusal, why
 from anymix.flower.wire import MessageError, is_unavailable, n_bytes, unpack
 
 Answer = dict[str, NDArray[np.float64]]
@@ -122,6 +122,7 @@ class Round:
         self.failed: dict[str, str] = {}
         self.rejected: dict[str, str] = {}
         self.errors: Counter[str] = Counter()
+        self.refused: dict[str, Reason] = {}  # by limits of the clients: they are not asked again
         self.asked = self.sent = self.received = self.dropped = 0
         self._expected: set[str] = set()  # whose reply to the last message is not here
         self._keys: dict[int, str] = {}  # of the nodes that were asked
@@ -160,7 +161,8 @@ class Round:
         while keys:
             post.send(self.messages(keys))
             post.listen(timeout, lambda node_id, reply: self.take(reply, node_id), done)
-            keys = list(again(self)) if self.unanswered and not enough(self) else []
+            over = enough(self) or bool(self.refused)
+            keys = list(again(self)) if self.unanswered and not over else []
             if keys:
                 time.sleep(pause)
                 pause = min(2 * pause, 5.0)
@@ -195,6 +197,9 @@ class Round:
             return
         if reply.has_error():
             self.failed[key] = what = why(reply)
+            reason = refusal(reply)
+            if reason is not None:
+                self.refused[key] = reason
             self.errors[key] += 1
             if (key, what) not in self._told:
                 self._told.add((key, what))

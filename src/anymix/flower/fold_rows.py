@@ -25,7 +25,6 @@ from scipy import sparse
 from anymix.flower.wire import Arrays, Settings
 from anymix.problem import part_sums
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import SquaredError
 from anymix.problem.part_sums import Question, Sums
 from anymix.problem.rows import take
 
@@ -146,7 +145,7 @@ class FoldedRows:
             "held": np.array([S @ rows.astype(np.float64) for rows in held]),
             "squares": np.asarray(S.multiply(S).sum(axis=1), dtype=np.float64).ravel(),
             "totals": np.concatenate([classes, numbers]),
-            "squared": np.array([float(isinstance(problem.loss, SquaredError))]),
+            "squared": np.array([float(problem.loss.is_quadratic)]),
         }
 
     def fitted(self, number: int) -> LinearDomains:
@@ -181,8 +180,10 @@ class FoldedRows:
         return found
 
     def with_guess(self, models: Array, guess: Array) -> Array:
-        """v of the models, and then of a constant guess, the scores `guess`: (C + 1, n)."""
+        """v of the models, and then of a constant guess, a mean or scores: (C + 1, n)."""
         problem = self.problem
+        if problem.classes is None:
+            guess = np.array([problem.loss.score_of(float(guess[0]))])
         z = np.tile(guess, (problem.n_rows, 1))
         constant = problem.loss.derivatives(z if len(guess) > 1 else z[:, 0], problem.y, 0)[0]
         return np.concatenate([self.row_losses(models), constant[None]])

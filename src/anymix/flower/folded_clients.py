@@ -252,7 +252,7 @@ class FoldedClients:
 
 
 def _constant_guess(totals: Array) -> Array:
-    """The scores of the mean target, or of the shares of the classes, for all rows alike."""
+    """The mean target, or the scores of the shares of the classes, for all rows alike."""
     counts, (total, n) = totals[:-2], totals[-2:]
     if n > 0:
         return np.array([total / n])

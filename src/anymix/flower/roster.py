@@ -75,6 +75,7 @@ class Member:
     kind: str  # the model, the same at all clients
     n_scores: int = 1  # blocks of w of a linear model; 0 of any other
     intercept: bool = False  # whether each block ends with one, not penalised
+    noisy: bool = False  # whether it adds noise to its own sums
     loss: str = ""  # of a linear model
     classes: tuple[Any, ...] | None = None  # of a linear model, None for numbers
 
@@ -112,10 +113,10 @@ class Member:
         good = counts is not None and counts.dtype == np.float64 and counts.shape == (len(names),)
         if counts is None or not good or not np.all((counts > 0) & (counts < np.inf)):
             raise MessageError(f"counts is {counts!r} for the domains {names}")
-        intercept, classes = settings.get("intercept") is True, settings.get("classes")
-        loss = str(settings.get("loss", ""))
-        known = tuple(classes) if isinstance(classes, list) else None
-        return Member(key, node_id, tuple(names), counts, d, kind, blocks, intercept, loss, known)
+        intercept, noisy = (settings.get(name) is True for name in ("intercept", "noisy"))
+        loss, classes = str(settings.get("loss", "")), settings.get("classes")
+        told = (intercept, noisy, loss, tuple(classes) if isinstance(classes, list) else None)
+        return Member(key, node_id, tuple(names), counts, d, kind, blocks, *told)
 
 
 @dataclass(frozen=True)

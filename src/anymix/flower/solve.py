@@ -9,6 +9,7 @@ pD + D(D+1)/2 numbers, D = len(w).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Unpack
@@ -18,13 +19,16 @@ from flwr.serverapp import Grid
 from numpy.typing import ArrayLike, NDArray
 
 from anymix.flower.aggregation import Limits
+from anymix.flower.client_errors import Reason, RefusedError
 from anymix.flower.client_parts import Clients
 from anymix.flower.results import Record
 from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, Parts, objective_of
+from anymix.problem import parts as problem_parts
 from anymix.solvers.certificates import Certificate, certify
 from anymix.solvers.exact import Solution, solve
 
+log = logging.getLogger("anymix.flower")
 Array = NDArray[np.float64]
 
 __all__ = ["FederatedSolution", "federated_certify", "federated_solve"]
@@ -45,18 +49,23 @@ class FederatedSolution(Solution):
     rounds : list of dict
         A record for every round of messages: sent and received (bytes of the arrays), seconds, and
         asked (how many messages; more than there are clients where some were asked again).
+    by_gradients : bool
+        Whether clients refused second derivatives (`ClientLimits`), and steps and proof are made
+        of first ones: more rounds.
     """
 
     domain_names: tuple[str, ...] = ()
     sizes: Array = field(default_factory=lambda: np.zeros(0))
     client_keys: tuple[str, ...] = ()
     rounds: list[Record] = field(default_factory=list, repr=False)
+    by_gradients: bool = False
 
     @staticmethod
-    def of(solution: Solution, clients: Clients) -> FederatedSolution:
+    def of(solution: Solution, clients: Clients, by_gradients: bool = False) -> FederatedSolution:
         """A solution of the problem of these clients."""
         return FederatedSolution(
             **vars(solution),
+            by_gradients=by_gradients,
             domain_names=clients.roster.domains,
             sizes=clients.roster.sizes,
             client_keys=tuple(clients.roster.keys),
@@ -122,7 +131,8 @@ def federated_solve(
     TimeoutError
         If answers are missing; names the clients.
     InputError
-        If an answer cannot be used; names the client and what is wrong with it.
+        If an answer cannot be used; names the client and what is wrong with it. If the limits of
+        clients refuse a question, its argument is the setting, as "limits.questions".
 
     Examples
     --------
@@ -140,9 +150,22 @@ def federated_solve(
     objective = objective_of(mixtures, parts)
     clients = Clients(grid, n_clients, domains, timeout, attempts, limits)
     objective = clients.roster.settled(objective)
-    problem = clients.problem(objective.shrunk(clients.roster.sizes).center)
-    solution = solve(problem, objective, tol=tol, start=start, max_iter=max_iter, verbose=verbose)
-    return FederatedSolution.of(solution, clients)
+    center = objective.shrunk(clients.roster.sizes).center
+    problem: problem_parts.Parts | None = None
+    try:
+        problem = clients.problem(center)
+        found = solve(problem, objective, tol=tol, start=start, max_iter=max_iter, verbose=verbose)
+        return FederatedSolution.of(found, clients)
+    except RefusedError as refused:
+        if refused.reason not in (Reason.LIMIT_ROWS, Reason.LIMIT_CURVATURES):
+            raise
+        log.warning("%s: it goes on with gradients alone, which takes more rounds", refused)
+    if problem is not None:
+        start = problem.at_last.w
+    gradients = clients.problem_of_gradients(center)
+    gradients.shrinkage = objective.on(gradients).shrinkage
+    found = solve(gradients, objective, tol=tol, start=start, max_iter=max_iter, verbose=verbose)
+    return FederatedSolution.of(found, clients, by_gradients=True)
 
 
 def federated_certify(

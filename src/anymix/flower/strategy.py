@@ -139,7 +139,8 @@ class Judging:
         Which model is the result. "best": that of the least worst-domain loss on all rows, with
         γ/2 ‖w‖², of the models judged on the way, the last one and the average. With hold_out, the
         last model that the rows held out cannot tell from the best of them (one standard error of
-        the difference, row by row), or the average where that is surely better.
+        the difference, row by row), or the average where that is surely better. With noise, of the
+        server or of clients, the average.
 
     Examples
     --------

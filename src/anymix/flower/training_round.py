@@ -132,7 +132,7 @@ class TrainingRound:
             place = self.roster.places[self._clients[row]]
             shapes = {"update": (length,), "sums": (2 * len(place),)}
             counts = self._asked[row][place] * member.counts
-            check = _check(counts, self.B[row][place], member.linear)
+            check = _check(counts, self.B[row][place], member.linear and not member.noisy)
             questions[key] = Question(contents[same], shapes, check)
         return questions
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from anymix.errors import InputError
 from anymix.flower.checkpoint import Checkpoint, Saved
-from anymix.flower.client_errors import why
+from anymix.flower.client_errors import RefusedError, why
 from anymix.flower.consistency import Tangents
 from anymix.flower.coordinates import Coordinates
 from anymix.flower.exchange import Post
@@ -148,6 +148,9 @@ class TrainingRun:
             initial_arrays = first_arrays(grid, roster, strategy.seed, patience.introduction)
         self._member = roster.members[0]  # all have the same model
         self.arrays = ModelArrays(initial_arrays, self._member.n_parameters)
+        self._noisy = any(member.noisy for member in roster.members)
+        # with noise, the average of the w_t, weighted by t
+        self._late = np.zeros(self._member.n_parameters if self._noisy else 0)
         self._coordinates = self._choose_coordinates(roster, saved)
         w, steps = self.arrays.w, strategy.steps
         rule = SGD() if steps.optimizer is None else steps.optimizer
@@ -164,7 +167,9 @@ class TrainingRun:
             saved.check_size(w.size)
             self.players.load_state_dict(saved.players)
             self._rule.load_state_dict(saved.extra["rule"])
-            self.best = Best(**saved.best, **saved.extra["best"])
+            models = dict(saved.extra["best"])
+            self._late = models.pop("late")
+            self.best = Best(**saved.best, **models)
             self._before = saved.extra.get("before", {})
 
     def _choose_coordinates(self, roster: Roster, saved: Saved | None) -> Coordinates | None:
@@ -177,7 +182,7 @@ class TrainingRun:
         if saved is None and (
             strategy.steps.step_w is None
             and strategy.objective.w_radius is None
-            and strategy.aggregation.exact
+            and self._exact
             and roster.members[0].linear
         ):
             timeout = strategy.patience.introduction
@@ -272,6 +277,8 @@ class TrainingRun:
     def advance(self) -> None:
         """Add the answers up and step; no step where answers are missing."""
         strategy, now, players, before = self.strategy, self.now, self.players, self.w
+        if now.replies.refused:
+            raise RefusedError(now.replies.refused)
         if self._sees_rows:
             now.reject_contradictions(self._said, before, strategy.objective.gamma)
         left_out = self._note_failures()
@@ -285,7 +292,8 @@ class TrainingRun:
         else:
             self._alone.clear()
             losses = np.where(now.B.sum(axis=0) > 0, sums[1], np.nan)
-            if strategy.aggregation.spent(1) is None:  # the growth of noisy losses says nothing
+            if strategy.aggregation.spent(1) is None and not self._noisy:
+                # the growth of noisy losses would say nothing
                 self._refuse_divergence(
                     growth(losses, f"in round {now.number}", now.roster, self.history)
                 )
@@ -337,6 +345,8 @@ class TrainingRun:
         if self._coordinates is not None:
             delta_w = self._coordinates.pull_back(delta_w)
         players.step(delta_w, delta_mixture, (gamma_w, gamma_mixture))
+        if self._noisy:
+            self._late += (self.w - self._late) * (2 / (players.t + 1))
 
     def _worst(self, losses: Array) -> float:
         return float(self.players.adversary.mixtures.maximize(losses) @ losses)
@@ -356,12 +366,17 @@ class TrainingRun:
         """Whether a round asks for the losses and gradients of all rows trained with."""
         work = self.strategy.work
         whole = isinstance(work.sampler, FullBatch) and work.clients_per_round is None
-        return whole and self.strategy.aggregation.exact
+        return whole and self._exact
 
     @property
     def _sees_all(self) -> bool:
         """Whether these are all rows, so that they judge the model of the round."""
         return self._sees_rows and self.strategy.judging.hold_out == 0
+
+    @property
+    def _exact(self) -> bool:
+        """Whether the sums are those of the rows, without noise of the server's or a client's."""
+        return self.strategy.aggregation.exact and not self._noisy
 
     # -- which model is the best -----------------------------------------------------------------
 
@@ -402,12 +417,14 @@ class TrainingRun:
 
     def _choose(self, timeout: float) -> tuple[Array, str]:
         """The model to return, and what it is."""
-        models = {"last": self.w, "average": self._to_w(self.players.w_average)}
+        # With noise at every step, the first models are far out and the last ones are not at rest.
+        average = self._late if self._noisy else self._to_w(self.players.w_average)
+        models = {"last": self.w, "average": average}
         output = self.strategy.judging.output
         if output != "best":
             self._check_result(models[output], timeout)
             return models[output], output
-        if not self.strategy.aggregation.exact:  # losses without noise would give away what it hid
+        if not self._exact:  # losses without noise would give away what it hid
             return models["average"], "average"
         if self.strategy.judging.hold_out > 0:
             return self._choose_by_rows_held_out(models, timeout)
@@ -469,7 +486,7 @@ class TrainingRun:
         """The last step may be the one that is too long: those asked last tell how w does."""
         # Where clients may say anything, or their losses are not to be seen, nobody is asked.
         strategy = self.strategy
-        if not strategy.aggregation.exact or strategy.limits.loss is not None or not self.history:
+        if not self._exact or strategy.limits.loss is not None or not self.history:
             return
         here = self.members.look()
         asked = [m for m in here.members if not self._asked or m.key in self._asked]
@@ -492,7 +509,8 @@ class TrainingRun:
                 "form": self.arrays.form,
                 "best": {k: v for k, v in vars(best).items() if k not in ("w", "kept")},
             }
-            extra = {"rule": self._rule.state_dict(), "best": {"w": best.w, "kept": best.kept}}
+            models = {"w": best.w, "kept": best.kept, "late": self._late}
+            extra = {"rule": self._rule.state_dict(), "best": models}
             extra["before"] = self._before
             if self._coordinates is not None:
                 extra["coordinates"] = self._coordinates.state_dict()

@@ -6,7 +6,6 @@ where a table has few distinct rows, these rows with their counts instead of the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -246,6 +245,8 @@ class Scan:
         if self._labels and len(self.classes) < 2:  # type: ignore[arg-type]
             found = f"has one class only ({self._labels[0].tolist()[0]!r})"
             raise InputError("y", found, "a classifier needs two or more")
+        if not self._labels:
+            self.loss.check_targets(np.array([self.low[-1], self.high[-1]]))
         if np.any(self.sizes <= 0):
             empty = self.names.tolist()[int(np.argmin(self.sizes))]
             found = f"has no row of weight above 0 in {empty!r}"
@@ -295,13 +296,13 @@ class Scan:
 
     @property
     def loss_scale(self) -> float:
-        """The worst loss of a constant, at most 1, as in LinearDomains; of Huber's about that."""
-        if self.classes is not None:
+        """The worst loss of a constant, at most 1, as in LinearDomains; about that if no square."""
+        if not self.loss.of_residual:
             return 1.0
         m, first, second = self._sums[0]
         mean = float(first.sum() / m.sum())
         losses = 0.5 * np.maximum(second - 2 * mean * first + mean * mean * m, 0.0) / m
-        if math.isfinite(self.loss.room):  # not the squared loss, whose sums are known
+        if not self.loss.is_quadratic:  # whose sums are known
             rows = self.sample
             z = np.full(len(rows), mean)
             _, average = rows.domains.shares(len(rows.names), rows.weight)

@@ -23,7 +23,7 @@ from anymix.partitions.scanning import Scan
 from anymix.problem.conditioning import Shifted, offset_of, scale_of
 from anymix.problem.floors import UNIT
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import Huber, Loss
+from anymix.problem.losses import Loss
 from anymix.problem.membership import Domains
 from anymix.problem.part_sums import Question, Sums, answer
 from anymix.problem.parts import About, Parts
@@ -105,44 +105,6 @@ class Streamed(Parts):
 
     Made by `from_batches`, `from_parquet`, `from_dask` and `from_ray`; takes the place of
     LinearDomains in `ax.solve`, `ax.certify`, `ax.pareto_front` and the estimators' `fit`.
-
-    Parameters
-    ----------
-    visit : Visit
-        Makes a pass.
-    scan : Scan
-        What the first pass has found.
-    coder : Coder
-        Makes problems of chunks.
-    log : Log
-        The passes that were made.
-    dense_up_to : int
-        The largest D for which a pass brings the curvature, D(D+1)/2 numbers.
-
-    Attributes
-    ----------
-    classes, domain_names : ndarray
-        The classes (None in regression) and the domains, sorted.
-    n_passes : int
-        Passes over the rows so far, the first one included.
-    feature_names : list of str or None
-        Names of the columns of X, where they are known.
-    columns : tuple
-        What was learnt of the columns of a table.
-    notes : list of str
-        What was left out of it.
-
-    Examples
-    --------
-    >>> import anymix as ax
-    >>> from anymix.partitions import from_batches
-    >>> first, second = ([[0.0], [1.0]], [0, 1], ["a", "b"]), ([[2.0], [1.0]], [1, 0], ["a", "b"])
-    >>> chunks = [first, second]
-    >>> problem = from_batches(lambda: iter(chunks))
-    >>> problem
-    Streamed(4 rows in 2 chunks, 2 domains, 2 parameters; 1 pass)
-    >>> ax.solve(problem, gamma=0.1).certificate.gap < 1e-6
-    True
     """
 
     def __init__(
@@ -175,6 +137,7 @@ class Streamed(Parts):
             scan.n_rows,
             np.tile(np.append(reach, np.ones(one)), K),
             scan.loss_scale / coder.scale**2,
+            self.loss.growth(np.array([scan.low[-1], scan.high[-1]])),
         )
 
     def __repr__(self) -> str:
@@ -223,12 +186,12 @@ class Streamed(Parts):
         shift, target, scale = np.zeros(d), 0.0, 1.0
         if self.intercept and not scan.is_sparse:
             shift = np.array([offset_of(*side) for side in sides[:d]])
-        if self.classes is None:
+        if self.loss.of_residual:
             target = offset_of(*sides[-1]) if self.intercept else 0.0
             scale = scale_of(max(abs(side - target) for side in sides[-1]))
         if self._coder.shift is not None or not (np.any(shift) or target or scale != 1):
             return None
-        loss = Huber(self.loss.delta / scale) if isinstance(self.loss, Huber) else self.loss
+        loss = self.loss.in_units(scale)
         coder = replace(self._coder, loss=loss, shift=shift, target=target, scale=scale)
         inner = Streamed(self._visit, scan, coder, self._log, self.dense_up_to)
         return Shifted(inner, shift, target, scale)

@@ -2,5 +2,6 @@
 
 from anymix.problem.linear import LinearDomains
 from anymix.problem.losses import CrossEntropy, Hinge, Huber, Loss, SquaredError
+from anymix.problem.poisson import Poisson
 
-__all__ = ["CrossEntropy", "Hinge", "Huber", "LinearDomains", "Loss", "SquaredError"]
+__all__ = ["CrossEntropy", "Hinge", "Huber", "LinearDomains", "Loss", "Poisson", "SquaredError"]

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from anymix.errors import InputError
 from anymix.problem.entries import encode, floats, numbers, refuse_missing
-from anymix.problem.losses import CrossEntropy, Hinge, Loss
+from anymix.problem.losses import Loss
 
 Array = NDArray[np.float64]
 
@@ -78,8 +78,10 @@ def targets(
     y: ArrayLike, n: int, loss: Loss, classes: ArrayLike | None
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """y as numbers, or as codes of its sorted classes for the losses of classification."""
-    if not isinstance(loss, CrossEntropy | Hinge):
-        return _moderate(numbers("y", y, n)), None
+    if not loss.takes_classes:
+        values = _moderate(numbers("y", y, n))
+        loss.check_targets(values)
+        return values, None
     names, codes = encode("y", y, n)
     if classes is not None:
         names, codes = _place_among(names, codes, encode("classes", classes, np.size(classes))[0])
@@ -90,9 +92,9 @@ def targets(
             "a classifier needs two or more (name the others with classes= if they are only "
             "missing here)",
         )
-    if isinstance(loss, Hinge) and len(names) > 2:
-        found = f"has {len(names)} classes"
-        raise InputError("y", found, "the hinge loss takes two: use CrossEntropy")
+    if loss.most_classes is not None and len(names) > loss.most_classes:
+        fix = f"{loss} takes {loss.most_classes}: use CrossEntropy"
+        raise InputError("y", f"has {len(names)} classes", fix)
     return codes.astype(code_type(len(names)), copy=False), names
 
 

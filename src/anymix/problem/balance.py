@@ -48,7 +48,7 @@ def centred(rows: WeightedRows, scores: Array, c: Array) -> Array:
     """
     if rows.n_scores > 1:
         return _centred_softmax(rows, scores, c)
-    reach = float(np.max(np.abs(scores))) + 50.0 + float(np.max(np.abs(rows.y)))
+    reach = float(np.max(np.abs(scores))) + 50.0 + rows.loss.furthest(rows.y)
     low, high, shift = -reach, reach, 0.0
     sides: dict[bool, tuple[Array, float]] = {}  # g > 0: the last ℓ' and g = Σ c_i ℓ'_i there
     for _ in range(200):

@@ -28,20 +28,12 @@ GRID = 400  # points at which the last α that is as good as the best is looked 
 
 
 class Blend(NamedTuple):
-    """What was chosen, and the mean loss on the rows it was chosen by.
+    """What was chosen, and the mean loss on the rows it was chosen by."""
 
-    Attributes
-    ----------
-    alpha : float
-        The share α of the shared model.
-    loss, shared, own : float
-        f(α), f(1) and f(0).
-    """
-
-    alpha: float
-    loss: float
-    shared: float
-    own: float
+    alpha: float  # share α of the shared model
+    loss: float  # f(α)
+    shared: float  # f(1)
+    own: float  # f(0)
 
 
 def best_blend(a: Array, b: Array, kind: str, z: float = 1.0) -> Blend:
@@ -51,28 +43,6 @@ def best_blend(a: Array, b: Array, kind: str, z: float = 1.0) -> Blend:
     which f(α) − f(α*) is at most z standard errors of the paired differences ℓᵢ(α) − ℓᵢ(α*), and
     f(α) ≤ min(f(0), f(1)), which is near the shared model. Below ten rows it is the shared model,
     α = 1.
-
-    Parameters
-    ----------
-    a, b : ndarray of shape (n,)
-        What the shared and the own model say of each row, as `least_alpha` takes it.
-    kind : str
-        "log" or "squared".
-    z : float
-        How many standard errors count as nothing where rows are few; 0 takes α*.
-
-    Returns
-    -------
-    Blend
-
-    Examples
-    --------
-    >>> a, b = np.array([0.5] * 20), np.array([0.9, 0.2] * 10)
-    >>> found = best_blend(a, b, "log", z=0.0)
-    >>> round(found.alpha, 4), found.loss < min(found.shared, found.own)
-    (0.7917, True)
-    >>> best_blend(a, b, "log").alpha
-    1.0
     """
     shared, own = _value(a, b, kind, 1.0), _value(a, b, kind, 0.0)
     if len(a) < FEWEST_ROWS:
@@ -84,24 +54,7 @@ def best_blend(a: Array, b: Array, kind: str, z: float = 1.0) -> Blend:
 
 
 def least_alpha(a: Array, b: Array, kind: str) -> float:
-    """argmin_{0 ≤ α ≤ 1} of the mean of ℓ(α a + (1 − α) b); the largest where it is not unique.
-
-    Parameters
-    ----------
-    a, b : ndarray of shape (n,)
-        Probabilities of what came true ("log"), or errors ("squared"), of the two models.
-    kind : str
-        "log" or "squared".
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> least_alpha(np.array([1.0, -1.0]), np.array([-3.0, 3.0]), "squared")
-    0.75
-    """
+    """argmin_{0 ≤ α ≤ 1} of the mean of ℓ(α a + (1 − α) b); the largest where it is not unique."""
     if kind not in ("log", "squared"):
         raise InputError("kind", f"is {kind!r}", "give 'log' or 'squared'")
     d = a - b

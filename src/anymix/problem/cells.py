@@ -15,16 +15,7 @@ __all__ = ["Coded", "combined"]
 
 
 def combined(coded: Sequence[Coded], titles: Sequence[str | None]) -> tuple[Coded, int]:
-    """The labels of the combinations, and how many combinations have no row.
-
-    Examples
-    --------
-    >>> sex = np.array(["F", "M"]), np.array([0, 1, 1])
-    >>> age = np.array(["old", "young"]), np.array([0, 0, 1])
-    >>> (names, codes), n_empty = combined([sex, age], ["sex", "age"])
-    >>> names[codes].tolist(), n_empty
-    (['sex=F, age=old', 'sex=M, age=old', 'sex=M, age=young'], 1)
-    """
+    """The labels of the combinations, and how many combinations have no row."""
     if len(coded) == 1:
         return coded[0], 0
     shape = [len(names) for names, _ in coded]

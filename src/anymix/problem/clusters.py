@@ -34,21 +34,11 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Rows put into K clusters.
+    """Rows put into K clusters."""
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n,)
-        The cluster of each row, 0 to K − 1; none is empty.
-    centers : ndarray of shape (K, d)
-        The weighted mean of the rows of each.
-    history : tuple of float
-        Σᵢ wᵢ D(xᵢ, c_label(i)) after every turn; it never grows.
-    """
-
-    labels: Labels
-    centers: Array
-    history: tuple[float, ...]
+    labels: Labels  # (n,) cluster of each row, 0 to K − 1
+    centers: Array  # (K, d) weighted mean of the rows of each
+    history: tuple[float, ...]  # Σᵢ wᵢ D(xᵢ, c_label(i)) after every turn
 
     @property
     def objective(self) -> float:
@@ -65,35 +55,7 @@ def best_clusters(
     n_init: int = 10,
     max_iter: int = 300,
 ) -> Clusters:
-    """The best of several runs from random seeds; of few rows, from every K of them.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        The rows, as `divergence.read` gives them.
-    weights : ndarray of shape (n,)
-        w > 0, the weight of each row.
-    n_clusters : int
-        K, at most n.
-    divergence : Divergence
-        D.
-    rng : Generator
-        The source of the seeds.
-    n_init, max_iter : int
-        How many runs there are, and how many turns each has at most.
-
-    Returns
-    -------
-    Clusters
-
-    Examples
-    --------
-    >>> from anymix.problem.divergences import DIVERGENCES
-    >>> X, rng = np.array([[0.0], [1.0], [9.0]]), np.random.default_rng(0)
-    >>> found = best_clusters(X, np.ones(3), 2, DIVERGENCES["euclidean"], rng)
-    >>> found.labels, found.centers.ravel(), found.objective
-    (array([0, 0, 1]), array([0.5, 9. ]), 0.5)
-    """
+    """The best of several runs from random seeds; of few rows, from every K of them."""
     if n_clusters == 1:
         starts = [X[:1]]
     elif math.comb(len(X), n_clusters) <= FEW_STARTS:
@@ -107,21 +69,7 @@ def best_clusters(
 def seeds(
     X: Array, weights: Array, n_clusters: int, divergence: Divergence, rng: np.random.Generator
 ) -> Array:
-    """K rows to begin from, (K, d): each drawn in proportion to wᵢ times D to the nearest so far.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        The rows.
-    weights : ndarray of shape (n,)
-        w > 0.
-    n_clusters : int
-        K.
-    divergence : Divergence
-        D.
-    rng : Generator
-        The source of the draws.
-    """
+    """K rows to begin from, (K, d), each drawn in proportion to wᵢ times D to the nearest."""
     mean = weights @ X / weights.sum()
     chance, centers = weights, np.empty((0, X.shape[1]))
     near = np.full(len(X), np.inf)
@@ -137,32 +85,7 @@ def seeds(
 def clusters_from(
     centers: Array, X: Array, weights: Array, divergence: Divergence, max_iter: int = 300
 ) -> Clusters:
-    """The clusters that the turns lead to from these centres.
-
-    Parameters
-    ----------
-    centers : ndarray of shape (K, d)
-        The centres to begin from.
-    X : ndarray of shape (n, d)
-        The rows.
-    weights : ndarray of shape (n,)
-        w > 0.
-    divergence : Divergence
-        D.
-    max_iter : int
-        Turns at most.
-
-    Returns
-    -------
-    Clusters
-
-    Examples
-    --------
-    >>> from anymix.problem.divergences import DIVERGENCES
-    >>> X, D = np.array([[0.0], [1.0], [9.0]]), DIVERGENCES["euclidean"]
-    >>> clusters_from(np.array([[0.0], [1.0]]), X, np.ones(3), D).history
-    (32.0, 0.5)
-    """
+    """The clusters that the turns lead to from these centres."""
     labels = divergence.nearest(X, centers)
     found = _centered(labels, len(centers), X, weights, divergence, ())
     for _ in range(max_iter - 1):
@@ -223,17 +146,6 @@ def impurities(found: Clusters, X: Array, sizes: Array, divergence: Divergence) 
     by chance: if its n clients do not differ at all, Σ 2 m_i KL_i is about χ² with f = (n − 1) d
     degrees of freedom, d the number of free entries. What is within three standard deviations of
     that, f + 3 √(2f), is taken off.
-
-    Parameters
-    ----------
-    found : Clusters
-        The clusters.
-    X : ndarray of shape (n, d)
-        The clients' statistics.
-    sizes : ndarray of shape (n,)
-        m_i, the rows of each client.
-    divergence : Divergence
-        D.
     """
     free = int(np.sum(np.ptp(X, axis=0) > 0)) - int(divergence.is_share)
     values = np.zeros(len(found.centers))
@@ -254,22 +166,6 @@ def shares_of(x: Array, centers: Array, divergence: Divergence) -> Array:
     """argmin_{a ∈ Δ_K} D(x, Σ_k a_k c_k): the mixture of domains that is most like a client, (K,).
 
     Newton's method with quadratic programs over the simplex, each step cut short until D falls.
-
-    Parameters
-    ----------
-    x : ndarray of shape (d,)
-        The statistics of a client.
-    centers : ndarray of shape (K, d)
-        Those of the domains.
-    divergence : Divergence
-        D.
-
-    Examples
-    --------
-    >>> from anymix.problem.divergences import DIVERGENCES
-    >>> centers = np.array([[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]])
-    >>> shares_of(np.array([0.2, 0.4, 0.4]), centers, DIVERGENCES["kl"])
-    array([0.2, 0.8])
     """
     simplex = Simplex(len(centers))
     a = simplex.center

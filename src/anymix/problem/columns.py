@@ -141,17 +141,10 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 
 @dataclass(frozen=True)
 class Date:
-    """A date as its year, its month, its weekday and the days since 1970.
+    """A date as its year, its month, its weekday and the days since 1970."""
 
-    Parameters
-    ----------
-    name : str
-        The column.
-    parts : tuple of Number and Category
-        Those of the four that are not constant, named as in `DateCells`.
-    """
-
-    name: str
+    name: str  # column
+    # those of the four that are not constant, named as in `DateCells`
     parts: tuple[Number | Category, ...]
 
     @property
@@ -166,17 +159,7 @@ class Date:
 
 @dataclass(frozen=True, eq=False)
 class DateCells:
-    """The parts of dates, given as days since 1970, NaN where one is missing.
-
-    Examples
-    --------
-    >>> cells = DateCells("born", np.array([0.0, 31.0, np.nan]))  # 1 January, 1 February
-    >>> cells.numbers("born: year")
-    array([1970., 1970.,   nan])
-    >>> codes, names = cells.levels("born: weekday")
-    >>> [names[k] for k in codes]
-    ['Thursday', 'Sunday', '(missing)']
-    """
+    """The parts of dates, given as days since 1970, NaN where one is missing."""
 
     name: str
     days: Array
@@ -249,15 +232,7 @@ def matrix(columns: Sequence[Column], cells: Cells) -> Any:
 
 
 def of_levels(name: str, counts: Mapping[str, int]) -> tuple[Category | None, str]:
-    """The column of a category whose levels occur so often, and a note on it.
-
-    Examples
-    --------
-    >>> of_levels("city", {"Oslo": 2, "Rome": 1})
-    (Category(name='city', levels=('Oslo', 'Rome')), '')
-    >>> of_levels("city", {"Oslo": 3})
-    (None, "'city': left out, it is constant")
-    """
+    """The column of a category whose levels occur so often, and a note on it."""
     missing = counts.get(MISSING, 0)
     order = sorted((level for level in counts if counts[level]), key=lambda k: (-counts[k], k))
     if order == [MISSING]:

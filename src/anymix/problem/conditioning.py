@@ -88,7 +88,7 @@ def _halves(x: float) -> tuple[float, float]:
 
 
 def offsets_and_scale(
-    X: Any, y: Array, is_regression: bool, intercept: bool
+    X: Any, y: Array, moves: bool, intercept: bool
 ) -> tuple[Array, float, float] | None:
     """μ (d,), t and s for these rows; None if they are in good numbers already.
 
@@ -98,8 +98,8 @@ def offsets_and_scale(
     (array([0.]), 0.0, 1048576.0)
     """
     shift = _offsets(X) if intercept else np.zeros(X.shape[1])
-    target = _offset(y) if intercept and is_regression else 0.0
-    scale = _scale(y - target) if is_regression else 1.0
+    target = _offset(y) if intercept and moves else 0.0
+    scale = _scale(y - target) if moves else 1.0
     return (shift, target, scale) if np.any(shift) or target or scale != 1 else None
 
 

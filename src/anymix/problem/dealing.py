@@ -66,13 +66,7 @@ def _inverse(turn: Index) -> NDArray[np.integer[Any]]:
 
 
 def deal(order: Index, folds: int) -> Iterator[tuple[Index, Index]]:
-    """Rows dealt out in turn: the k-th part is what fold k holds out.
-
-    Examples
-    --------
-    >>> [(fit.tolist(), held.tolist()) for fit, held in deal(np.array([3, 0, 2, 1]), 2)]
-    [([0, 1], [3, 2]), ([3, 2], [0, 1])]
-    """
+    """Rows dealt out in turn: the k-th part is what fold k holds out."""
     turn = np.arange(len(order)) % folds
     return ((order[turn != k], order[turn == k]) for k in range(folds))
 
@@ -103,14 +97,7 @@ def deal_groups(
 
 
 def hold_out(order: Index, share: float) -> tuple[Index, Index]:
-    """The rows to fit, and every 1/share-th row to hold out.
-
-    Examples
-    --------
-    >>> fit, held = hold_out(np.arange(8), 0.25)
-    >>> fit.tolist(), held.tolist()
-    ([0, 1, 2, 4, 5, 6], [3, 7])
-    """
+    """The rows to fit, and every 1/share-th row to hold out."""
     held = np.zeros(len(order), dtype=bool)
     for start in range(0, len(order), BLOCK):  # numbers of all rows at once would take much room
         turns = np.arange(start, min(start + BLOCK, len(order)) + 1)
@@ -135,15 +122,6 @@ def rows_to_choose(rows: Rows, rng: Shuffler, part: Part = ALL) -> tuple[Index, 
     Every domain and class has at least 1,000 rows in it, if there are so many. The weights give
     the rows of a domain and class the share that they have among all. Rows of several domains are
     all taken.
-
-    Examples
-    --------
-    >>> from anymix.problem.losses import SquaredError
-    >>> d = np.repeat(["a", "b"], [90_000, 10_000])
-    >>> rows = Rows.read(np.zeros((100_000, 1)), np.zeros(100_000), d, SquaredError())
-    >>> _, few = rows_to_choose(rows, np.random.default_rng(0))
-    >>> len(few), few.sizes() / few.sizes().sum()
-    (20000, array([0.9, 0.1]))
     """
     every = np.arange(len(rows))[part]
     if len(every) <= ROWS_TO_CHOOSE or not isinstance(rows.domains, OneDomain):

@@ -34,48 +34,18 @@ SMALL = 1e-3  # how much of the mean is mixed into a seed, so that it has no zer
 
 @dataclass(frozen=True)
 class Divergence:
-    """D(x, c) for rows x and centres c.
+    """D(x, c) for rows x and centres c."""
 
-    Parameters
-    ----------
-    phi : function
-        (n, d) → (n,), φ of every row.
-    slope : function
-        (K, d) → (K, d), ∇φ of every row; 0 where it is infinite.
-    curvature : function
-        (d,) → (d,), the diagonal of ∇²φ, which has nothing else.
-    least : float
-        What no entry may be below: −∞ or 0.
-    per_kl : float
-        D / KL of the family of distributions that belongs to it.
-    is_share : bool
-        Whether rows are divided by their sums first.
-    open_end : bool
-        Whether `least` itself is not allowed either.
-
-    Examples
-    --------
-    >>> kl = DIVERGENCES["kl"]
-    >>> kl.between(np.array([[0.5, 0.5]]), np.array([[0.25, 0.75]])).round(4)
-    array([[0.1438]])
-    """
-
-    phi: Callable[[Array], Array]
-    slope: Callable[[Array], Array]
-    curvature: Callable[[Array], Array]
-    least: float = -np.inf
-    per_kl: float = 1.0
-    is_share: bool = False
-    open_end: bool = False
+    phi: Callable[[Array], Array]  # (n, d) → (n,), φ of every row
+    slope: Callable[[Array], Array]  # (K, d) → (K, d), ∇φ of every row
+    curvature: Callable[[Array], Array]  # (d,) → (d,), the diagonal of ∇²φ, which has nothing else
+    least: float = -np.inf  # what no entry may be below: −∞ or 0
+    per_kl: float = 1.0  # D / KL of the family of distributions that belongs to it
+    is_share: bool = False  # whether rows are divided by their sums first
+    open_end: bool = False  # whether `least` itself is not allowed either
 
     def read(self, X: Array) -> Array:
-        """The rows as the divergence wants them; others are refused.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            The rows, finite.
-        """
+        """The rows as the divergence wants them; others are refused."""
         low = float(X.min())
         if low < self.least or (self.open_end and low <= self.least):
             sign = ">" if self.open_end else "≥"
@@ -90,27 +60,11 @@ class Divergence:
         return np.asarray(X / total)
 
     def between(self, X: Array, centers: Array) -> Array:
-        """D(x, c) of every row and centre, (n, K); ∞ where x > 0 but c = 0.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            The rows x.
-        centers : ndarray of shape (K, d)
-            The centres c.
-        """
+        """D(x, c) of every row and centre, (n, K); ∞ where x > 0 but c = 0."""
         return np.where(self._impossible(X, centers) > 0, np.inf, self._finite(X, centers))
 
     def each(self, X: Array, centers: Array) -> Array:
-        """D of every row from a centre of its own that is > 0 wherever the row is, (n,).
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            The rows x.
-        centers : ndarray of shape (n, d)
-            The centre c of each.
-        """
+        """D of every row from a centre of its own that is > 0 wherever the row is, (n,)."""
         bend = np.einsum("nd,nd->n", self.slope(centers), X - centers)
         return np.asarray(np.maximum(self.phi(X) - self.phi(centers) - bend, 0.0))
 
@@ -119,13 +73,6 @@ class Divergence:
 
         Where all are infinite, it is the one that would be nearest if no entry of a centre were 0
         but all those were the same tiny number.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            The rows x.
-        centers : ndarray of shape (K, d)
-            The centres c.
         """
         off = self._impossible(X, centers)
         least = off.min(axis=1, keepdims=True)
@@ -133,15 +80,7 @@ class Divergence:
         return np.asarray(near.argmin(axis=1), dtype=np.intp)
 
     def seed(self, x: Array, mean: Array) -> Array:
-        """A centre near x, (d,), that is at no infinite divergence from any row.
-
-        Parameters
-        ----------
-        x : ndarray of shape (d,)
-            One of the rows.
-        mean : ndarray of shape (d,)
-            The mean of all rows.
-        """
+        """A centre near x, (d,), that is at no infinite divergence from any row."""
         may_be_infinite = self.least == 0 and not self.open_end
         return (1 - SMALL) * x + SMALL * mean if may_be_infinite else x
 
@@ -195,22 +134,7 @@ DIVERGENCES = {
 
 
 def divergence_of(name: Any) -> Divergence:
-    """The divergence of that name.
-
-    Parameters
-    ----------
-    name : str
-        One of "euclidean", "mahalanobis", "kl", "i_divergence" and "itakura_saito".
-
-    Returns
-    -------
-    Divergence
-
-    Examples
-    --------
-    >>> divergence_of("euclidean").between(np.array([[1.0]]), np.array([[3.0]]))
-    array([[4.]])
-    """
+    """The divergence of that name."""
     if not isinstance(name, str) or name not in DIVERGENCES:
         raise InputError("divergence", f"is {name!r}", f"give one of {', '.join(DIVERGENCES)}")
     return DIVERGENCES[name]

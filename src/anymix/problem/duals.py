@@ -61,13 +61,12 @@ def slopes(
 ) -> tuple[Array, Array]:
     """Σ c_i α_i (x_i, 1) and what rounding may have done to it; c may be written over.
 
-    `dual` says that ℓ* is taken too: for classes at P = α + y, whose rounding moves α as well.
+    `dual` says that ℓ* is taken too: for some losses at α + y, whose rounding moves α as well.
     Where a bound of the error by `rows.largest` is at most `spare`, it does, and saves a pass over
     the rows for max_i |x_ij|.
     """
     slope = _weighted_sizes(c, alpha)  # (K,)
-    classes = dual and rows.loss.takes_classes
-    lost = 4 * rows.n_scores * UNIT * float(c.sum()) * classes
+    lost = 4 * rows.n_scores * UNIT * float(c.sum()) * (rows.loss.added(rows.y) if dual else 0.0)
     few = 4_000 if dual else 100_000  # numbers whose sums are worth more digits
     roughly = (rows.rounding * float(slope.max()) + lost) * rows.largest <= spare
     v, rounding = _pulled_back(rows, c, alpha, few, find_reach=not roughly)
@@ -143,7 +142,7 @@ def _without_intercepts(rows: WeightedRows, dual: Dual, i: int, alpha: Array, c:
 def conjugates(
     rows: WeightedRows, c: Array, alpha: Array, chunk: int = 16384
 ) -> tuple[float, float]:
-    """Σ c_i ℓ*(α_i) and Σ c_i |ℓ*(α_i)|, in chunks that stay in cache; only rows with c_i > 0.
+    """Σ c_i ℓ*(α_i) and what its terms add up to, in chunks that stay in cache; where c_i > 0.
 
     The second tells what rounding may have done to the first.
     """
@@ -153,7 +152,7 @@ def conjugates(
         values = rows.loss.conjugate(alpha[part], rows.y[part])
         values = np.where(c[part] > 0, values, 0.0)
         total += float(c[part] @ values)
-        size += float(c[part] @ np.abs(values))
+        size += float(c[part] @ rows.loss.conjugate_size(values, alpha[part], rows.y[part]))
     return total, size
 
 

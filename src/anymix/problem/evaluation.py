@@ -22,9 +22,7 @@ from scipy import sparse
 from anymix.problem.balance import balanced, bend, centred
 from anymix.problem.duals import Dual, conjugates, proved, scale_rows, slopes
 from anymix.problem.floors import Sums, floor
-from anymix.problem.losses import Huber
-from anymix.problem.row_products import gram_of_products
-from anymix.problem.weighted import WeightedRows
+from anymix.problem.weighted import WeightedRows, gram_of_products
 
 Array = NDArray[np.float64]
 
@@ -249,6 +247,10 @@ class Evaluation:
     def _centred_slope(self, c: Array) -> Array:
         return centred(self.table, self.scores, c) if self.table.intercept else self.slope
 
+    def steepness(self, loss: float) -> float:
+        """At least Σ c_i |ℓ'_i| for a mixture whose loss Σ c_i ℓ_i here is so large."""
+        return self.table.growth.steepness(loss)
+
     def floor(self, mixture: Array) -> float:
         """A value that Σ λ_k L_k(w') does not undercut for any w', penalised by nothing.
 
@@ -261,8 +263,8 @@ class Evaluation:
             value = self._above(mixture, negligible)._floor(mixture)
             if value > 0:
                 return value
-        loss = self.table.loss
-        return self._floor_beyond_kinks(mixture, loss.delta) if isinstance(loss, Huber) else 0.0
+        kink = self.table.loss.kink
+        return self._floor_beyond_kinks(mixture, kink) if kink < math.inf else 0.0
 
     def _floor_beyond_kinks(self, mixture: Array, delta: float) -> float:
         """The floor where too few rows are curved: slopes of (1 − η)ℓ' may move in all rows.
@@ -298,9 +300,10 @@ class Evaluation:
             error=error,
             hessian=hessian,
             reach=table.reach,
-            length=float(np.abs(self.w) @ table.reach),
+            length=float(np.abs(self.w) @ table.reach) + table.growth.offset,
             rounding=table.rounding,
             room=room,
+            growth=table.growth,
             n_scores=table.n_scores,
             vanishes=lambda u: vanishes(table, u),
         )

@@ -25,6 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigvalsh, lapack
 
+from anymix.problem.losses import Growth
+
 Array = NDArray[np.float64]
 
 __all__ = ["UNIT", "Sums", "absorbed", "floor", "rounding_of"]
@@ -57,7 +59,7 @@ class Sums:
     reach : ndarray of shape (D,)
         At least max_i |x̃_ij| of the column of each entry of w.
     length : float
-        Σ_j |w_j| reach_j, a bound of the scores: what they lose to rounding.
+        Σ_j |w_j| reach_j + `Growth.offset`, a bound of the scores: what they lose to rounding.
     rounding : float
         The relative error that a sum over the rows may have.
     room : float
@@ -66,6 +68,8 @@ class Sums:
         K; with K ≥ 2 no loss sees a vector that is added to all K blocks of w.
     vanishes : function
         (D / K,) -> bool, whether Σ_j u_j x̃_ij is exactly 0 in every row that counts.
+    growth : Growth
+        How steep the losses may be.
     kinks : float
         √Σ c_i (ℓ*'(α_i) − z_i)²: 0, but for losses that are linear far out.
     """
@@ -80,6 +84,7 @@ class Sums:
     room: float
     n_scores: int
     vanishes: Callable[[Array], bool]
+    growth: Growth
     kinks: float = 0.0
 
 
@@ -88,7 +93,7 @@ def floor(sums: Sums) -> float:
     kept = _independent(sums)
     if kept is None:
         return 0.0
-    slope = math.sqrt(2 * max(sums.value, 0.0))  # Σ c_i |α_i| is at most this, for α² ≤ 2ℓ
+    slope = sums.growth.steepness(sums.value)  # Σ c_i |α_i| is at most this
     moved = _move(sums, kept) if kept.size else (0.0, 0.0)
     if moved is None or moved[1] > sums.room:
         return 0.0
@@ -175,7 +180,7 @@ def absorbed(
     v = Σ c_i α_i x̃_i. With h_i = 1/ℓ*''(α_i), `give` M = Σ c_i h_i on the free entries, where x̃
     is 1, and r what is left of v there, the α move by h_i s, s = M⁻¹r. That changes Σ c_i ℓ*(α_i)
     by at most √(`bend` ⟨r, s⟩) + ⟨r, s⟩, `bend` being Σ c_i h_i ℓ*'(α_i)², and the other entries of
-    v by at most reach_j √⟨r, s⟩, for no h is above 1.
+    v by at most reach_j √(m ⟨r, s⟩), m ≥ 1 and at least the largest entry of the diagonal of M.
     """
     r = np.where(free, np.abs(v) + error, 0.0)
     left = np.flatnonzero(r)
@@ -195,6 +200,7 @@ def absorbed(
     energy = size**2 / least
     if math.sqrt(float(np.sum(1 / diagonal))) * size / least > room:
         return None
-    others = np.where(free, 0.0, reach * math.sqrt(energy) * 1.01)
+    most = max(1.0, float(np.max(np.diag(give))))
+    others = np.where(free, 0.0, reach * math.sqrt(most * energy) * 1.01)
     charge = math.sqrt(bend * energy) + energy
     return charge, np.where(free, 0.0, v), np.where(free, 0.0, error + others)

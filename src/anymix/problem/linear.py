@@ -18,7 +18,7 @@ from anymix.errors import InputError, finite_number
 from anymix.problem.arrays import average_shares, bounded_features, memberships, targets
 from anymix.problem.conditioning import Shifted, offsets_and_scale
 from anymix.problem.evaluation import MOST_DENSE, Evaluation
-from anymix.problem.losses import CrossEntropy, Huber, Loss
+from anymix.problem.losses import CrossEntropy, Loss
 from anymix.problem.weighted import WeightedRows
 
 Array = NDArray[np.float64]
@@ -39,7 +39,7 @@ class LinearDomains(WeightedRows):
         The features: an array, a data frame or a SciPy sparse matrix. Dense float64 rows are not
         copied.
     y : array-like of shape (n,)
-        Labels of any kind (CrossEntropy, Hinge) or numbers (SquaredError, Huber).
+        Labels of any kind or numbers, as the loss has it.
     domains : array-like of shape (n,) or (n, p)
         Labels of any kind, one domain a row; or a membership matrix, dense or sparse, boolean or
         of weights ≥ 0, which puts a row into several domains (or none).
@@ -201,7 +201,7 @@ class LinearDomains(WeightedRows):
 
         A constant that fits leaves only the rounding of y, which is no unit; 1e-8 of y is.
         """
-        if self.classes is not None:
+        if not self.loss.of_residual:
             return 1.0
         mean = float(self.reference @ (self.average @ self.y)) if self.intercept else 0.0
         value = self.average @ self.loss.derivatives(np.full(self.n_rows, mean), self.y, 0)[0]
@@ -285,14 +285,14 @@ class LinearDomains(WeightedRows):
 
     def conditioned(self) -> Shifted | None:
         """The problem with offsets taken off and targets of moderate size; None if it is so."""
-        is_regression = self.classes is None
-        found = offsets_and_scale(self.X, self.y, is_regression, self.intercept)
+        moves = self.loss.of_residual
+        found = offsets_and_scale(self.X, self.y, moves, self.intercept)
         if found is None:
             return None
         shift, target, scale = found
         X = self.X - shift if np.any(shift) else self.X
-        y = (self.y - target) / scale if is_regression else self.y
-        loss = Huber(self.loss.delta / scale) if isinstance(self.loss, Huber) else self.loss
+        y = (self.y - target) / scale if moves else self.y
+        loss = self.loss.in_units(scale)
         return Shifted(self._like(X, y, self.average, loss), shift, target, scale)
 
     def _only(self, rows: Indices) -> LinearDomains:

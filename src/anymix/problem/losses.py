@@ -1,8 +1,13 @@
-"""Losses ℓ(z, y) of a score z = ⟨w, x⟩ and a target y, with everything the solvers ask of them.
+"""Losses ℓ(z, y) of a score z = ⟨w, x⟩ and a target y, with everything that depends on them.
 
-Each loss gives, per example: value ℓ, gradient ∂ℓ/∂z, curvature ∂²ℓ/∂z², and the convex conjugate
-ℓ*(α) = sup_z αz − ℓ(z), from which certificates are made; and two constants for the bounds: a
-Lipschitz constant and the largest value M, both over scores with |z| ≤ `radius`.
+A loss is one class, and no other file knows it by name: a subclass of `Loss` that is imported has
+solver, certificate, compiled steps, estimators and audits.
+
+- The solvers need `derivatives`: value ℓ, gradient ∂ℓ/∂z and curvature ∂²ℓ/∂z².
+- Certificates need the convex conjugate ℓ*(α) = sup_z αz − ℓ(z) with its slopes and domain, and how
+  large slopes (`growth`) and rounding may be.
+- `name` is what estimators and audits call it, `mean` what it predicts, `scalar` its compiled form.
+- The bounds need a Lipschitz constant and the largest value M, over scores with |z| ≤ `radius`.
 
 Scores are (n,), or (n, K) for cross-entropy over K ≥ 3 classes; classes are coded 0..K−1.
 """
@@ -10,8 +15,9 @@ Scores are (n,), or (n, K) for cross-entropy over K ≥ 3 classes; classes are c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +26,41 @@ from anymix.errors import InputError
 
 Array = NDArray[np.float64]
 
-__all__ = ["CrossEntropy", "Hinge", "Huber", "Loss", "SquaredError"]
+__all__ = [
+    "CrossEntropy",
+    "Growth",
+    "Hinge",
+    "Huber",
+    "Loss",
+    "Scalar",
+    "SquaredError",
+    "named_losses",
+    "regression_loss",
+]
+
+
+class Growth(NamedTuple):
+    """Σ c_i |ℓ'_i| ≤ linear L + √(2 square L) where L = Σ c_i ℓ_i and Σ c_i = 1.
+
+    `offset` is what a score is compared with: its rounding is added to that of |z|.
+    """
+
+    linear: float = 0.0
+    square: float = 1.0  # ℓ'² ≤ 2ℓ: no curvature is above 1
+    offset: float = 0.0
+
+    def steepness(self, loss: float) -> float:
+        """The bound of Σ c_i |ℓ'_i|."""
+        size = max(loss, 0.0)
+        return self.linear * size + math.sqrt(2 * self.square * size)
+
+
+class Scalar(NamedTuple):
+    """ℓ and ℓ' of one score as functions (z, y, parameter) -> float that Numba compiles."""
+
+    value: Callable[[float, float, float], float]
+    slope: Callable[[float, float, float], float]
+    parameter: float = 0.0
 
 
 def _numbers(name: str, values: ArrayLike) -> Array:
@@ -57,6 +97,25 @@ def _reach(radius: float, target: float = 0.0) -> float:
 class Loss:
     """What all losses share: three derivatives from one call, `derivatives(z, y, order)`.
 
+    Attributes
+    ----------
+    name : str
+        What `loss="..."` of estimators and audits calls it; empty for none.
+    title : str
+        The same for people.
+    takes_classes : bool
+        Whether y is the code of a class, not a number.
+    most_classes : int or None
+        How many there may be.
+    is_smooth : bool
+        Whether the gradient is continuous, as the exact solver needs.
+    is_quadratic : bool
+        Whether ℓ = ½ (z − y)², whose root people read.
+    of_residual : bool
+        Whether ℓ is a function of z − y, so that y may be shifted, and scaled with `in_units`.
+    kink : float
+        The residual from which on such a loss is linear.
+
     Examples
     --------
     >>> import numpy as np
@@ -66,24 +125,78 @@ class Loss:
     ([0.0, 2.0], [0.0, 2.0])
     """
 
-    @property
-    def is_smooth(self) -> bool:
-        """Whether the gradient is continuous, as the exact solver needs."""
-        return True
+    name: ClassVar[str] = ""
+    title: ClassVar[str] = "loss"
+    takes_classes: ClassVar[bool] = False
+    most_classes: ClassVar[int | None] = None
+    is_smooth: ClassVar[bool] = True
+    is_quadratic: ClassVar[bool] = False
+    of_residual: ClassVar[bool] = False
+
+    # -- targets and predictions ---------------------------------------------------------------
+
+    def check_targets(self, y: Array) -> None:
+        """Refuse numbers that cannot be targets."""
+
+    def in_units(self, scale: float) -> Loss:
+        """The loss of z/scale and y/scale that is this one over scale²; of residuals only."""
+        return self
+
+    def mean(self, z: Array) -> Array:
+        """The prediction that a score stands for."""
+        return z
+
+    def score_of(self, mean: float) -> float:
+        """The score that stands for a prediction."""
+        return mean
+
+    def furthest(self, y: NDArray[Any]) -> float:
+        """The largest |z| at which the loss of a row is least, if not at infinity."""
+        return float(np.max(np.abs(y), initial=0.0))
+
+    def of_means(self, mean: Array, y: Array) -> Array:
+        """The loss of predictions, (n,), in place of scores."""
+        return self.derivatives(mean, y, 0)[0]
+
+    def score(self, y: ArrayLike, mean: Array, sample_weight: ArrayLike | None) -> float:
+        """What `score` of a regressor says of its predictions: R²."""
+        from sklearn.metrics import r2_score  # takes long to load
+
+        return float(r2_score(y, mean, sample_weight=sample_weight))
+
+    # -- sizes that proofs need ----------------------------------------------------------------
 
     @property
-    def takes_classes(self) -> bool:
-        """Whether y is the code of a class, not a number."""
-        return False
+    def kink(self) -> float:
+        """Infinite, but for losses of a residual that are linear far out."""
+        return math.inf
+
+    def growth(self, y: NDArray[Any]) -> Growth:
+        """How steep the loss of rows with these targets may be."""
+        return Growth()
+
+    def added(self, y: NDArray[Any]) -> float:
+        """The largest number that ℓ* adds to α, whose rounding moves α."""
+        return 0.0
 
     @property
     def room(self) -> float:
-        """The largest t for which ℓ' + s ℓ'' is in the domain of ℓ* and ℓ* hardly bent, |s| ≤ t."""
+        """The largest t for which ℓ' + s ℓ'' is in the domain of ℓ* for all |s| ≤ t.
+
+        And where ℓ*'' has not grown by more than 1.4 on the way.
+        """
         raise NotImplementedError
 
     def margin(self, alpha: Array, y: NDArray[Any]) -> Array:
         """How far each α may move, up or down, inside the domain of ℓ*: (n,), for one score."""
         raise NotImplementedError
+
+    # -- values --------------------------------------------------------------------------------
+
+    @property
+    def scalar(self) -> Scalar | None:
+        """ℓ and ℓ' for compiled code; None where there is only the readable loop."""
+        return None
 
     def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
         """(ℓ, ℓ', ℓ'')[: order + 1], sharing the exponentials."""
@@ -110,13 +223,57 @@ class Loss:
         """ℓ*(α) of every example, (n,); +inf outside its domain."""
         raise NotImplementedError
 
-    def lipschitz(self, radius: float = math.inf, target: float = 0.0) -> float:
+    def conjugate_size(self, value: Array, alpha: Array, y: NDArray[Any]) -> Array:
+        """The size of the terms of ℓ*(α) = value, which tells its rounding."""
+        return np.abs(value)
+
+    def conjugate_slopes(self, alpha: Array, y: NDArray[Any]) -> tuple[Array, Array]:
+        """1/ℓ*''(α) and ℓ*'(α), 0 where α cannot be moved; for K scores, P and log P."""
+        raise NotImplementedError
+
+    def inside(self, alpha: Array, y: NDArray[Any]) -> Array:
+        """α, moved to where ℓ* is finite and has room around it."""
+        return alpha
+
+    # -- for the bounds ------------------------------------------------------------------------
+
+    def lipschitz(self, radius: float = math.inf, target: float = 0.0, n_classes: int = 2) -> float:
         """sup |∂ℓ/∂z| over |z| ≤ radius and |y| ≤ target."""
         raise NotImplementedError
 
-    def bound(self, radius: float, target: float = 0.0) -> float:
+    def bound(self, radius: float, target: float = 0.0, n_classes: int = 2) -> float:
         """M = sup ℓ over |z| ≤ radius and |y| ≤ target."""
         raise NotImplementedError
+
+
+def named_losses(numbers: bool | None = None) -> dict[str, type[Loss]]:
+    """The losses that have a name; of numbers only, or of classes only, if asked for.
+
+    Examples
+    --------
+    >>> list(named_losses(numbers=False))
+    ['log', 'hinge']
+    """
+    return {
+        loss.name: loss
+        for loss in Loss.__subclasses__()
+        if loss.name and (numbers is None or numbers != loss.takes_classes)
+    }
+
+
+def regression_loss(name: str, **parameters: float) -> Loss:
+    """The loss of numbers of that name, with those of the parameters that it has.
+
+    Examples
+    --------
+    >>> regression_loss("squared", delta=2.0), regression_loss("huber", delta=2.0)
+    (SquaredError(), Huber(delta=2.0))
+    """
+    known = named_losses(numbers=True)
+    if name not in known:
+        raise InputError("loss", f"is {name!r}", f"give one of {', '.join(map(repr, known))}")
+    loss = known[name]
+    return loss(**{f.name: parameters[f.name] for f in fields(loss) if f.name in parameters})
 
 
 def _codes(y: Array, n_classes: int) -> NDArray[np.intp]:
@@ -143,10 +300,9 @@ class CrossEntropy(Loss):
     [[0.25, 0.25, -0.75, 0.25]]
     """
 
-    @property
-    def takes_classes(self) -> bool:
-        """True: y is the code of a class."""
-        return True
+    name: ClassVar[str] = "log"
+    title: ClassVar[str] = "log loss"
+    takes_classes: ClassVar[bool] = True
 
     def _read(self, scores: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
         z, t = _pair(scores, y, multiclass=True)
@@ -161,6 +317,15 @@ class CrossEntropy(Loss):
         """min(P, 1 − P) with P = α + y."""
         p: Array = alpha + y
         return np.minimum(p, 1 - p)
+
+    def added(self, y: NDArray[Any]) -> float:
+        """1: ℓ* is taken at P = α + onehot(y)."""
+        return 1.0
+
+    @property
+    def scalar(self) -> Scalar:
+        """Of two classes."""
+        return Scalar(_log_value, _log_slope)
 
     def derivatives(self, z: Array, y: NDArray[Any], order: int) -> tuple[Array, ...]:
         """(ℓ, ℓ', ℓ''); for K ≥ 3 the last is P (n, K), the curvature being diag(P) − PPᵀ."""
@@ -177,6 +342,25 @@ class CrossEntropy(Loss):
         inside = np.all(p >= 0, axis=1) & (np.abs(alpha.sum(axis=1)) <= 1e-9)
         return np.where(inside, _p_log_p(p).sum(axis=1), np.inf)
 
+    def conjugate_slopes(self, alpha: Array, y: NDArray[Any]) -> tuple[Array, Array]:
+        """P (1 − P) and log P − log(1 − P), or P and log P."""
+        P = alpha + (y if alpha.ndim == 1 else np.eye(alpha.shape[1])[y])
+        inside = np.clip(P, 1e-300, 1.0)
+        if alpha.ndim == 2:
+            return P, np.log(inside)
+        return P * (1 - P), np.log(inside) - np.log1p(-np.minimum(inside, 1 - 1e-16))
+
+    def inside(self, alpha: Array, y: NDArray[Any]) -> Array:
+        """P made a distribution."""
+        if alpha.ndim == 1:
+            return np.clip(alpha, -y, 1 - y)
+        target = np.eye(alpha.shape[1])[y]
+        p = alpha + target
+        p[p < 1e-12] = 0.0  # a class that no row has goes to 0 for ever: there it has arrived
+        p /= p.sum(axis=1, keepdims=True)
+        moved: Array = p - target
+        return moved
+
     def lipschitz(self, radius: float = math.inf, target: float = 0.0, n_classes: int = 2) -> float:
         """1 for two classes; √2 in the Euclidean norm of the K ≥ 3 scores: reached as z → ∞."""
         return 1.0 if n_classes == 2 else math.sqrt(2.0)
@@ -187,6 +371,18 @@ class CrossEntropy(Loss):
             raise InputError("n_classes", f"is {n_classes}", "give 2 or more")
         worst = _reach(radius) if n_classes == 2 else 2 * _reach(radius) + math.log(n_classes - 1)
         return float(np.logaddexp(0.0, worst))
+
+
+def _log_value(z: float, y: float, _: float) -> float:
+    m = z if y < 0.5 else -z
+    return math.log1p(math.exp(-abs(m))) + max(m, 0.0)
+
+
+def _log_slope(z: float, y: float, _: float) -> float:
+    m = z if y < 0.5 else -z
+    e = math.exp(-abs(m))
+    p = (1.0 if m >= 0 else e) / (1 + e)
+    return p if y < 0.5 else -p
 
 
 def _p_log_p(p: Array) -> Array:
@@ -254,6 +450,16 @@ class SquaredError(Loss):
     [0.0, 2.0]
     """
 
+    name: ClassVar[str] = "squared"
+    title: ClassVar[str] = "half squared error"
+    is_quadratic: ClassVar[bool] = True
+    of_residual: ClassVar[bool] = True
+
+    @property
+    def scalar(self) -> Scalar:
+        """½r² and r."""
+        return Scalar(_square_value, _square_slope)
+
     @property
     def room(self) -> float:
         """Any: ℓ* is finite everywhere, and its curvature is 1."""
@@ -273,14 +479,26 @@ class SquaredError(Loss):
         value: Array = 0.5 * alpha * alpha + alpha * y
         return value
 
-    def lipschitz(self, radius: float = math.inf, target: float = 0.0) -> float:
+    def conjugate_slopes(self, alpha: Array, y: NDArray[Any]) -> tuple[Array, Array]:
+        """1 and α + y."""
+        return np.ones_like(alpha), alpha + y
+
+    def lipschitz(self, radius: float = math.inf, target: float = 0.0, n_classes: int = 2) -> float:
         """radius + target: the largest |z − y| for |z| ≤ radius, |y| ≤ target."""
         return _reach(radius, target)
 
-    def bound(self, radius: float, target: float = 0.0) -> float:
+    def bound(self, radius: float, target: float = 0.0, n_classes: int = 2) -> float:
         """M = ½ (radius + target)²."""
         reach = _reach(radius, target)
         return 0.5 * reach * reach
+
+
+def _square_value(z: float, y: float, _: float) -> float:
+    return 0.5 * (z - y) * (z - y)
+
+
+def _square_slope(z: float, y: float, _: float) -> float:
+    return z - y
 
 
 @dataclass(frozen=True)
@@ -302,9 +520,27 @@ class Huber(Loss):
 
     delta: float = 1.0
 
+    name: ClassVar[str] = "huber"
+    title: ClassVar[str] = "Huber loss"
+    of_residual: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if not (self.delta > 0 and math.isfinite(self.delta)):
             raise InputError("delta", f"is {self.delta}", "give a positive number")
+
+    def in_units(self, scale: float) -> Self:
+        """With δ/scale."""
+        return type(self)(self.delta / scale)
+
+    @property
+    def kink(self) -> float:
+        """δ."""
+        return self.delta
+
+    @property
+    def scalar(self) -> Scalar:
+        """With δ."""
+        return Scalar(_huber_value, _huber_slope, self.delta)
 
     @property
     def room(self) -> float:
@@ -326,15 +562,34 @@ class Huber(Loss):
         """½α² + αy for |α| ≤ δ, else +inf."""
         return np.where(np.abs(alpha) <= self.delta, 0.5 * alpha * alpha + alpha * y, np.inf)
 
-    def lipschitz(self, radius: float = math.inf, target: float = 0.0) -> float:
+    def conjugate_slopes(self, alpha: Array, y: NDArray[Any]) -> tuple[Array, Array]:
+        """1, or 0 at the ends, and α + y."""
+        return (np.abs(alpha) <= self.delta - self.room).astype(np.float64), alpha + y
+
+    def inside(self, alpha: Array, y: NDArray[Any]) -> Array:
+        """Within ±δ."""
+        most = self.delta - self.room
+        return np.where(np.abs(alpha) > self.delta, np.clip(alpha, -most, most), alpha)
+
+    def lipschitz(self, radius: float = math.inf, target: float = 0.0, n_classes: int = 2) -> float:
         """min(δ, radius + target)."""
         return min(self.delta, _reach(radius, target))
 
-    def bound(self, radius: float, target: float = 0.0) -> float:
+    def bound(self, radius: float, target: float = 0.0, n_classes: int = 2) -> float:
         """M, the loss at the largest residual radius + target."""
         reach = _reach(radius, target)
         g = min(reach, self.delta)
         return g * (reach - 0.5 * g)
+
+
+def _huber_value(z: float, y: float, delta: float) -> float:
+    r = z - y
+    g = min(max(r, -delta), delta)
+    return g * (r - 0.5 * g)
+
+
+def _huber_slope(z: float, y: float, delta: float) -> float:
+    return min(max(z - y, -delta), delta)
 
 
 @dataclass(frozen=True)
@@ -350,15 +605,20 @@ class Hinge(Loss):
     [0.5, 0.0, 2.0]
     """
 
-    @property
-    def is_smooth(self) -> bool:
-        """False: the kink at margin 1."""
-        return False
+    name: ClassVar[str] = "hinge"
+    title: ClassVar[str] = "hinge loss"
+    takes_classes: ClassVar[bool] = True
+    most_classes: ClassVar[int | None] = 2
+    is_smooth: ClassVar[bool] = False  # the kink at margin 1
+
+    def added(self, y: NDArray[Any]) -> float:
+        """1, as for cross-entropy."""
+        return 1.0
 
     @property
-    def takes_classes(self) -> bool:
-        """True: y is the code of a class."""
-        return True
+    def scalar(self) -> Scalar:
+        """The subgradient 0 at the kink."""
+        return Scalar(_hinge_value, _hinge_slope)
 
     def _read(self, scores: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
         z, t = _pair(scores, y)
@@ -387,10 +647,19 @@ class Hinge(Loss):
         beta = -(2.0 * y - 1.0) * alpha
         return np.where((beta >= 0) & (beta <= 1), -beta, np.inf)
 
-    def lipschitz(self, radius: float = math.inf, target: float = 0.0) -> float:
+    def lipschitz(self, radius: float = math.inf, target: float = 0.0, n_classes: int = 2) -> float:
         """1: no slope is steeper."""
         return 1.0
 
-    def bound(self, radius: float, target: float = 0.0) -> float:
+    def bound(self, radius: float, target: float = 0.0, n_classes: int = 2) -> float:
         """M = 1 + radius."""
         return 1.0 + _reach(radius)
+
+
+def _hinge_value(z: float, y: float, _: float) -> float:
+    return max(1 - (2 * y - 1) * z, 0.0)
+
+
+def _hinge_slope(z: float, y: float, _: float) -> float:
+    s = 2 * y - 1
+    return -s if 1 - s * z > 0 else 0.0

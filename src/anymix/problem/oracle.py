@@ -67,6 +67,10 @@ class Here(Protocol):
         """A line below Σ λ_k L_k, tight near w + step; its error may be up to `spare` too large."""
         ...
 
+    def steepness(self, loss: float) -> float:
+        """At least Σ c_i |ℓ'_i| for a mixture whose loss here is so large."""
+        ...
+
     def floor(self, mixture: Array) -> float:
         """A value that Σ λ_k L_k does not undercut anywhere."""
         ...

@@ -12,7 +12,7 @@ With c_i = Σ_k S_ik λ_k/m_k, D = len(w) and p domains of its own, it can give
 
 and for a proof, with α_i = scale · (ℓ'_i + ℓ''_i ⟨s, (x_i, 1)⟩), moved to where ℓ* is finite,
 
-    conjugate   Σ_i c_i ℓ*(α_i) and Σ_i c_i |ℓ*(α_i)|                            2 numbers
+    conjugate   Σ_i c_i ℓ*(α_i) and the size of its terms                        2 numbers
     slope       Σ_i c_i α_i (x_i, 1)                                            D numbers
     error       what rounding may have done to the slope                        D numbers
     pivot       Σ_i c_i ℓ''_i, which says how `slope` moves with the intercepts  K² numbers
@@ -37,7 +37,6 @@ from anymix.errors import InputError
 from anymix.problem.balance import bend
 from anymix.problem.duals import conjugates, slopes
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import CrossEntropy, Huber, Loss
 
 Array = NDArray[np.float64]
 Shapes = dict[str, tuple[int, ...]]
@@ -103,7 +102,7 @@ class Question:
             "give": (self.n_free, self.n_free),
             "bend": (1,),
             "penalized": (D,),
-            "kind": (3,),
+            "kind": (7,),
             "powers": (D,),
             "targets": (2,),
         }
@@ -190,7 +189,7 @@ class _PartSums:
     @cached_property
     def _moving(self) -> tuple[Array, Array]:
         """h = 1/ℓ*'' and ℓ*' at α; for K scores, P and log P."""
-        return _conjugate_slopes(self.rows.loss, self._alpha, self.rows.y)
+        return self.rows.loss.conjugate_slopes(self._alpha, self.rows.y)
 
     def _by_intercepts(self, p: Array) -> Array:
         """Σ c_i h_i, or for K scores Σ c_i (diag P_i − P_i P_iᵀ)."""
@@ -206,7 +205,7 @@ class _PartSums:
     @cached_property
     def _alpha(self) -> Array:
         alpha = self.here.slope + bend(self.here.curvature, self.rows.scores(self._step))
-        return _inside(self.rows.loss, self.question.scale * alpha, self.rows.y)
+        return self.rows.loss.inside(self.question.scale * alpha, self.rows.y)
 
     @property
     def _step(self) -> Array:
@@ -223,9 +222,13 @@ class _PartSums:
         return self.rows.penalized.astype(np.float64)
 
     def kind(self) -> Array:
-        """The number of rows, K, and the room of the loss; all but the first alike in all parts."""
-        rows = self.rows
-        return np.array([rows.n_rows, rows.n_scores, min(rows.loss.room, 1e300)], dtype=np.float64)
+        """The rows; K, `of_residual`, `room`, `linear`, `offset`, alike in all parts; `square` − 1.
+
+        Of the last the sum is at least the largest.
+        """
+        rows, loss, growth = self.rows, self.rows.loss, self.rows.growth
+        alike = rows.n_scores, loss.of_residual, min(loss.room, 1e300), growth.linear, growth.offset
+        return np.array([rows.n_rows, *alike, growth.square - 1], dtype=np.float64)
 
     def powers(self) -> Array:
         """Σ_i |x_ij|⁸ of the column of every entry of w, over the rows that count."""
@@ -242,34 +245,3 @@ class _PartSums:
     @cached_property
     def _counts(self) -> Array:
         return np.asarray(self.rows.average.T @ self.rows.sizes)
-
-
-def _conjugate_slopes(loss: Loss, alpha: Array, y: NDArray[Any]) -> tuple[Array, Array]:
-    """1/ℓ*''(α) and ℓ*'(α), 0 where α cannot be moved; for K scores, P and log P."""
-    if isinstance(loss, CrossEntropy):
-        P = alpha + (y if alpha.ndim == 1 else np.eye(alpha.shape[1])[y])
-        inside = np.clip(P, 1e-300, 1.0)
-        if alpha.ndim == 2:
-            return P, np.log(inside)
-        return P * (1 - P), np.log(inside) - np.log1p(-np.minimum(inside, 1 - 1e-16))
-    bent = np.ones_like(alpha)
-    if isinstance(loss, Huber):
-        bent = (np.abs(alpha) <= loss.delta - loss.room).astype(np.float64)
-    return bent, alpha + y
-
-
-def _inside(loss: Loss, alpha: Array, y: NDArray[Any]) -> Array:
-    """α, moved to where ℓ* is finite and has room around it."""
-    if isinstance(loss, Huber):
-        most = loss.delta - loss.room
-        return np.where(np.abs(alpha) > loss.delta, np.clip(alpha, -most, most), alpha)
-    if not isinstance(loss, CrossEntropy):
-        return alpha
-    if alpha.ndim == 1:
-        return np.clip(alpha, -y, 1 - y)
-    target = np.eye(alpha.shape[1])[y]
-    p = alpha + target
-    p[p < 1e-12] = 0.0  # a class that no row has goes to 0 for ever: there it has arrived
-    p /= p.sum(axis=1, keepdims=True)
-    moved: Array = p - target
-    return moved

@@ -25,6 +25,7 @@ from anymix.problem.evaluation import MOST_DENSE
 from anymix.problem.floors import UNIT, absorbed, floor, rounding_of
 from anymix.problem.floors import Sums as Known
 from anymix.problem.linear import LinearDomains
+from anymix.problem.losses import Growth
 from anymix.problem.oracle import Conditioned, Oracle
 from anymix.problem.part_sums import ABOUT, BY_DOMAIN, LOOK, POWER, PROOF, Question, Sums, answer
 
@@ -34,6 +35,7 @@ Ask = Callable[[Sequence[Question]], Sequence[Sums]]
 
 __all__ = ["About", "Ask", "Look", "Parts"]
 
+TOO_LONG = "limits.norm"  # the argument of the error of a part that answers about no w as long
 KEPT = 4  # answers that are kept, besides the first
 
 
@@ -55,6 +57,8 @@ class About:
         At least max |x_ij| of the column that each entry of w multiplies.
     loss_scale : float
         The unit of gaps, as in LinearDomains.
+    growth : Growth
+        How steep the losses may be.
     """
 
     penalized: NDArray[np.bool_]
@@ -63,6 +67,7 @@ class About:
     n_rows: int
     reach: Array
     loss_scale: float
+    growth: Growth
 
 
 class Parts:
@@ -145,22 +150,25 @@ class Parts:
         self.brings_curvature = n_parameters <= dense_up_to
         self._n_free = int(np.sum(~self.penalized))
         self.reach: Array = about.reach
-        self._loss_scale = about.loss_scale
+        self._loss_scale, self.growth = about.loss_scale, about.growth
 
     def _asked_about(self) -> About:
         """What the parts say; the solver begins at w = 0, so that no round is lost."""
         zero = np.zeros(self.n_parameters)
         sums = self.ask(zero, self._look + ABOUT, self._center)
         self._first = Look(self, zero, self._center, sums)
-        n_rows, n_scores, room = sums["kind"].tolist()
+        n_rows, *alike, more = sums["kind"].tolist()
+        alike = [number / len(self.places) for number in alike]
+        n_scores, of_residual, room, linear, offset = alike
         self._target, self._n_targets = sums["targets"]
         return About(
             sums["penalized"] > 0,
-            round(n_scores / len(self.places)),
-            room / len(self.places),
+            round(n_scores),
+            room,
             round(n_rows),
             sums["powers"] ** (1 / POWER),
-            math.nan if self._n_targets else 1.0,  # of numbers, it takes a question of its own
+            math.nan if of_residual > 0 else 1.0,  # it takes a question of its own
+            Growth(linear, 1 + more, offset),
         )
 
     @staticmethod
@@ -225,6 +233,11 @@ class Parts:
         if mixture is None:
             mixture = self._known[-1].mixture if self._known else self._center
         return self.look(w, mixture)
+
+    @property
+    def at_last(self) -> Look:
+        """What was asked about last."""
+        return self._known[-1]
 
     @property
     def _known(self) -> list[Look]:
@@ -326,8 +339,18 @@ class Look:
         return self.parts.ask(self.w, ("product",), mixture, v)["product"]
 
     def moved(self, step: Array, t: float = 1.0, mixture: Array | None = None) -> Look:
-        """At w + t·step, in narrow problems with the curvature of the mixture: one round."""
-        return self.parts.look(self.w + t * step, self.mixture if mixture is None else mixture)
+        """At w + t·step, in narrow problems with the curvature of the mixture: one round.
+
+        Where a part answers about no w as long, less far.
+        """
+        mixture = self.mixture if mixture is None else mixture
+        for nearer in (t, t / 2, t / 4):
+            try:
+                return self.parts.look(self.w + nearer * step, mixture)
+            except InputError as refused:
+                if refused.argument != TOO_LONG:
+                    raise
+        return self.parts.look(self.w + t / 8 * step, mixture)
 
     def dual(
         self,
@@ -405,8 +428,12 @@ class Look:
         return dual if done is None else Dual(dual.value - done[0], *done[1:])
 
     def _slope(self, mixture: Array) -> float:
-        """At least Σ c_i |ℓ'_i|, for ℓ'² ≤ 2ℓ."""
-        return math.sqrt(2 * max(float(mixture @ self.losses), 0.0))
+        """At least Σ c_i |ℓ'_i|."""
+        return self.steepness(float(mixture @ self.losses))
+
+    def steepness(self, loss: float) -> float:
+        """As in Evaluation."""
+        return self.parts.growth.steepness(loss)
 
     def floor(self, mixture: Array) -> float:
         """As in Evaluation; parts are not asked whether columns depend on each other exactly."""
@@ -422,9 +449,10 @@ class Look:
                 error=parts.rounding * self._slope(mixture) * parts.reach,
                 hessian=H,
                 reach=np.where(is_absent, 0.0, parts.reach),
-                length=float(np.abs(self.w) @ parts.reach),
+                length=float(np.abs(self.w) @ parts.reach) + parts.growth.offset,
                 rounding=parts.rounding,
                 room=parts._room,
+                growth=parts.growth,
                 n_scores=parts.n_scores,
                 vanishes=lambda u: False,
             )

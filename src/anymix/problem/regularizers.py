@@ -28,21 +28,11 @@ __all__ = ["PlainNorm", "Regularizer", "SquaredNorm", "regularizer_of"]
 
 @dataclass(frozen=True, eq=False)
 class Regularizer(ABC):
-    """γR(w − a), what all regularisers share.
+    """γR(w − a), what all regularisers share."""
 
-    Parameters
-    ----------
-    gamma : float
-        Its weight γ ≥ 0.
-    penalized : ndarray of bool, shape (D,)
-        Which entries of w it sees.
-    anchor : ndarray of shape (D,), optional
-        a, with 0 where nothing is penalised; None is 0 everywhere.
-    """
-
-    gamma: float
-    penalized: NDArray[np.bool_]
-    anchor: Array | None = None
+    gamma: float  # its weight γ ≥ 0
+    penalized: NDArray[np.bool_]  # (D,) which entries of w it sees
+    anchor: Array | None = None  # (D,) a, with 0 where nothing is penalised
 
     name: ClassVar[str]
 
@@ -136,23 +126,7 @@ class Regularizer(ABC):
 
 @dataclass(frozen=True, eq=False)
 class SquaredNorm(Regularizer):
-    """½γ‖w − a‖² of the penalised entries.
-
-    Parameters
-    ----------
-    gamma : float
-        Its weight γ ≥ 0.
-    penalized : ndarray of bool, shape (D,)
-        Which entries of w it sees.
-    anchor : ndarray of shape (D,), optional
-        a; None is 0.
-
-    Examples
-    --------
-    >>> ridge = SquaredNorm(2.0, np.array([True, True, False]), np.array([1.0, 0.0, 0.0]))
-    >>> ridge.value(np.array([1.0, 3.0, 9.0])), ridge.gradient(np.array([1.0, 3.0, 9.0])).tolist()
-    (9.0, [0.0, 6.0, 0.0])
-    """
+    """½γ‖w − a‖² of the penalised entries."""
 
     name: ClassVar[str] = "squared"
 
@@ -210,27 +184,9 @@ class SquaredNorm(Regularizer):
 
 @dataclass(frozen=True, eq=False)
 class PlainNorm(Regularizer):
-    """γ‖w − a‖ of the penalised entries.
+    """γ‖w − a‖ of the penalised entries."""
 
-    Parameters
-    ----------
-    gamma : float
-        Its weight γ ≥ 0.
-    penalized : ndarray of bool, shape (D,)
-        Which entries of w it sees.
-    anchor : ndarray of shape (D,), optional
-        a; None is 0.
-    smoothing : float
-        Derivatives are those of √(‖w − a‖² + smoothing²).
-
-    Examples
-    --------
-    >>> plain = PlainNorm(2.0, np.array([True, True, False]))
-    >>> plain.value(np.array([3.0, 4.0, 9.0])), plain.gradient(np.array([3.0, 4.0, 9.0])).tolist()
-    (10.0, [1.2, 1.6, 0.0])
-    """
-
-    smoothing: float = 0.0
+    smoothing: float = 0.0  # derivatives are those of √(‖w − a‖² + smoothing²)
 
     name: ClassVar[str] = "plain"
 
@@ -305,13 +261,7 @@ KINDS: dict[str, type[SquaredNorm] | type[PlainNorm]] = {
 def regularizer_of(
     norm: str, gamma: float, penalized: NDArray[np.bool_], anchor: ArrayLike | None = None
 ) -> Regularizer:
-    """The regulariser of this name.
-
-    Examples
-    --------
-    >>> regularizer_of("squared", 1.0, np.array([True, False]), [0.0, 5.0]).anchor is None
-    True
-    """
+    """The regulariser of this name."""
     if anchor is None:
         return KINDS[norm](gamma, penalized)
     a = np.where(penalized, finite_vector("anchor", anchor, len(penalized)), 0.0)

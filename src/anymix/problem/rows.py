@@ -228,7 +228,7 @@ def constant_losses(rows: Rows) -> Array:
     n = len(rows)
     weight = np.ones(n) if rows.weight is None else rows.weight
     if rows.classes is None:
-        z = np.full(n, np.average(rows.y, weights=weight))
+        z = np.full(n, rows.loss.score_of(float(np.average(rows.y, weights=weight))))
     else:
         counts = np.bincount(rows.y, weight, len(rows.classes))
         logs = np.log(np.maximum(counts / counts.sum(), 1e-300))

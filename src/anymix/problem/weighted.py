@@ -17,13 +17,12 @@ from scipy import sparse
 from anymix.errors import InputError
 from anymix.problem.arrays import refuse_missing
 from anymix.problem.floors import rounding_of
-from anymix.problem.losses import Loss
-from anymix.problem.row_products import products
+from anymix.problem.losses import Growth, Loss
+
+__all__ = ["FullColumns", "WeightedRows", "gram_of_products", "products", "split_columns"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
-
-__all__ = ["FullColumns", "WeightedRows", "split_columns"]
 
 
 class WeightedRows:
@@ -118,6 +117,11 @@ class WeightedRows:
     def rounding(self) -> float:
         """The relative error that a sum over the rows may have."""
         return rounding_of(self.n_rows)
+
+    @cached_property
+    def growth(self) -> Growth:
+        """How steep the losses of these rows may be."""
+        return self.loss.growth(self.y)
 
     def unpack(self, w: ArrayLike) -> tuple[Array, Array]:
         """Coefficients (n_scores, d) and intercepts (n_scores,) of the flat vector w."""
@@ -339,7 +343,10 @@ def _largest(X: Array, width: int = 1024) -> Array:
 
 
 FULL = 0.4  # a column is full if so large a part of the rows fills it
-LEAST, MOST = 2**14, 2**22  # entries of X: fewer are not worth it, more would take much memory
+LEAST, MOST_PRODUCTS = (
+    2**14,
+    2**22,
+)  # entries of X: fewer are not worth it, more would take much memory
 
 
 class FullColumns:
@@ -389,7 +396,7 @@ class FullColumns:
         found[self.places] += (v @ self.block[rows])[self.twins]
 
 
-def split_columns(X: Any, least: int = LEAST, most: int = MOST) -> FullColumns | None:
+def split_columns(X: Any, least: int = LEAST, most: int = MOST_PRODUCTS) -> FullColumns | None:
     """The full columns of sparse rows apart; None where that is not worth it."""
     if not least <= X.nnz <= most:
         return None
@@ -411,3 +418,38 @@ def _without_twins(block: Array) -> tuple[Array, NDArray[np.intp]]:
     twins = np.array([known.setdefault(column.tobytes(), len(known)) for column in block.T])
     first = np.unique(twins, return_index=True)[1]
     return block[:, first], twins
+
+
+MOST_PRODUCTS = 2**21  # of 12 bytes each
+WIDEST = 2000  # columns
+
+
+def products(X: Any) -> sparse.csc_array | None:
+    """x_ij x_ik, j ≤ k, of every row i, at row j d + k, (d², n); None if they are too many.
+
+    They are made once for a table, in the time of about four matrices Σ_i h_i x_i x_iᵀ. From then
+    on such a matrix takes a seventh of the time.
+    """
+    if not sparse.issparse(X) or X.shape[1] > WIDEST:
+        return None
+    entries = np.diff(X.indptr).astype(np.int64)  # of each row
+    counts = entries * (entries + 1) // 2
+    if counts.sum() > MOST_PRODUCTS:
+        return None
+    X = X if X.has_sorted_indices else X.sorted_indices()
+    d = X.shape[1]
+    partners = np.repeat(X.indptr[1:], entries) - np.arange(X.nnz)  # itself and those after it
+    left = np.repeat(np.arange(X.nnz), partners)
+    right = left + np.arange(len(left)) - np.repeat(np.cumsum(partners) - partners, partners)
+    place = X.indices[left].astype(np.int32) * np.int32(d) + X.indices[right].astype(np.int32)
+    ends = np.append(0, np.cumsum(counts)).astype(np.int32)
+    return sparse.csc_array((X.data[left] * X.data[right], place, ends), shape=(d * d, X.shape[0]))
+
+
+def gram_of_products(made: sparse.csc_array, h: Array) -> Array:
+    """Σ_i h_i x_i x_iᵀ, (d, d), for weights h (n,)."""
+    d = round(made.shape[0] ** 0.5)
+    upper = np.asarray(made @ h).reshape(d, d)
+    whole: Array = upper + upper.T
+    whole.ravel()[:: d + 1] *= 0.5  # the diagonal was added twice
+    return whole

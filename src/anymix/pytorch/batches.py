@@ -36,53 +36,20 @@ NOTHING = np.zeros(4, dtype=np.uint64)  # drawn and not used yet
 
 
 class Drawn(NamedTuple):
-    """How one batch, of all ranks together, was drawn.
+    """How one batch, of all ranks together, was drawn."""
 
-    Parameters
-    ----------
-    counts : ndarray of shape (p,)
-        Its rows of each domain.
-    expected : ndarray of shape (p,)
-        How many there are on average.
-    inclusion : ndarray of shape (p,)
-        π, the chance that there is any.
-    q : ndarray of shape (p,) or None
-        The chances of the domains, where each row's domain was drawn.
-    before : ndarray of shape (p,) or None
-        How many rows of each domain were used up before this batch.
-    """
-
-    counts: Counts
-    expected: Array
-    inclusion: Array
-    q: Array | None = None
-    before: Counts | None = None
+    counts: Counts  # (p,) its rows of each domain
+    expected: Array  # (p,) how many there are on average
+    inclusion: Array  # (p,) π, the chance that there is any
+    q: Array | None = None  # (p,) chances of the domains, where each row's domain was drawn
+    before: Counts | None = None  # (p,) how many rows of each domain were used up before this batch
 
 
 class Drawing(Protocol):
-    """What DomainBatches asks of a sampler; write your own with this method.
-
-    Examples
-    --------
-    >>> drawing: Drawing = PerDomain()
-    """
+    """What DomainBatches asks of a sampler; write your own with this method."""
 
     def draw(self, sizes: Counts, b: int, t: int, seed: int, q: Array | None) -> Drawn | None:
-        """The counts of batch t with b rows; None lets the batch be any b rows that are left.
-
-        Parameters
-        ----------
-        sizes : ndarray of shape (p,)
-            Rows of each domain.
-        b : int
-            Rows of the batch, those of all ranks together.
-        t : int
-            The number of the batch since the first epoch.
-        seed : int
-            Where chance comes from.
-        q : ndarray of shape (p,) or None
-            Chances to draw with again, when a run is resumed.
-        """
+        """The counts of batch t with b rows; None lets the batch be any b rows that are left."""
         ...
 
 
@@ -198,15 +165,7 @@ class Proportional:
 
 
 def of_all(sizes: Counts, counts: Counts) -> Drawn:
-    """How b = Σ counts of all rows are drawn at random, each at most once.
-
-    Parameters
-    ----------
-    sizes : ndarray of shape (p,)
-        Rows of each domain.
-    counts : ndarray of shape (p,)
-        Those in the batch.
-    """
+    """How b = Σ counts of all rows are drawn at random, each at most once."""
     m, b = float(sizes.sum()), float(counts.sum())
     rest = m - sizes
     possible = np.maximum(rest - b, 0)  # C(rest, b)/C(m, b) = rest! (m−b)! / ((rest−b)! m!)
@@ -216,15 +175,7 @@ def of_all(sizes: Counts, counts: Counts) -> Drawn:
 
 
 def ids_of(domains: ArrayLike, n_domains: int | None = None) -> Counts:
-    """The domain of each row, (n,), whole numbers from 0.
-
-    Parameters
-    ----------
-    domains : array-like of shape (n,)
-        What the caller gave.
-    n_domains : int, optional
-        How many domains there are; by default one more than the largest number.
-    """
+    """The domain of each row, (n,), whole numbers from 0."""
     ids = np.asarray(domains)
     if ids.ndim != 1 or ids.dtype.kind not in "iu" or ids.size == 0:
         found = f"has shape {ids.shape} and dtype {ids.dtype}"
@@ -243,24 +194,7 @@ def ids_of(domains: ArrayLike, n_domains: int | None = None) -> Counts:
 
 
 class Walk:
-    """Where the next rows of each domain are.
-
-    Parameters
-    ----------
-    ids : ndarray of shape (n,)
-        The domain of each row.
-    p : int
-        How many domains there are.
-    seed : int
-        Where the orders come from.
-
-    Examples
-    --------
-    >>> walk = Walk(np.array([0, 1, 0, 1]), 2, seed=0)
-    >>> rows = walk.take(np.array([0, 0]), np.array([2, 4]))      # a pass of 0, two passes of 1
-    >>> sorted(rows[:2].tolist()), sorted(rows[2:].tolist())
-    ([0, 2], [1, 1, 3, 3])
-    """
+    """Where the next rows of each domain are."""
 
     def __init__(self, ids: Counts, p: int, seed: int) -> None:
         self.sizes: Counts = np.bincount(ids, minlength=p).astype(np.int64)
@@ -272,13 +206,7 @@ class Walk:
         self._seed = seed
 
     def take(self, position: Counts, counts: Counts) -> Counts:
-        """The next counts[k] rows of every domain k, of which position[k] are used up; by domain.
-
-        Parameters
-        ----------
-        position, counts : ndarray of shape (p,)
-            Rows used up and rows asked for.
-        """
+        """The next counts[k] rows of every domain k, after position[k] of them; by domain."""
         if (position >= self._begin).all() and (position + counts <= self._end).all():
             return self._order[_ranges(self._starts + position - self._begin, counts)]
         found: list[Counts] = []

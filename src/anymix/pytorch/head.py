@@ -133,17 +133,7 @@ def certified_head(
 def embed(
     backbone: nn.Module, loader: Iterable[Any], with_domains: bool
 ) -> tuple[Array, NDArray[Any], NDArray[Any]]:
-    """Embeddings (n, d) in float64, targets and domains of all rows of a loader, in its order.
-
-    Parameters
-    ----------
-    backbone : nn.Module
-        Inputs to embeddings.
-    loader : iterable
-        Batches (x, y, domain) or (x, y).
-    with_domains : bool
-        Whether the domain is the third part of a batch.
-    """
+    """Embeddings (n, d) in float64, targets and domains of all rows of a loader, in its order."""
     if not with_domains and isinstance(loader, DataLoader):
         _check_order(loader)
     training, device = backbone.training, _device(backbone)

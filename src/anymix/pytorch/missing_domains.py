@@ -38,35 +38,7 @@ class UnseenDomain(UserWarning):
 
 
 class Estimates:
-    """The last estimate e_k of each domain's loss, and how long ago it was made.
-
-    Parameters
-    ----------
-    p : int
-        How many domains there are.
-    absent : {"auto", "unbiased", "keep"}
-        What δ_k is; "auto" is "unbiased" where π is known and "keep" where it is not.
-    patience : int
-        After so many steps without a domain, one warning.
-
-    Attributes
-    ----------
-    last : ndarray of shape (p,)
-        e; NaN before a domain was seen.
-    unseen : ndarray of shape (p,)
-        Steps since then.
-
-    Examples
-    --------
-    >>> estimates = Estimates(2)
-    >>> lam, means = np.array([0.5, 0.5]), np.array([1.0, 2.0])
-    >>> estimates.gradient(means, lam).tolist()
-    [1.0, 2.0]
-    >>> estimates.gradient(np.array([3.0, np.nan]), lam).tolist()
-    [3.0, 2.0]
-    >>> estimates.unseen.tolist()
-    [0.0, 1.0]
-    """
+    """The last estimate e_k of each domain's loss, and how long ago it was made."""
 
     def __init__(self, p: int, absent: Absent = "auto", patience: int = 1000) -> None:
         if absent not in ("auto", "unbiased", "keep"):

@@ -26,24 +26,7 @@ __all__ = [
 
 
 def checked_audits(audits: Any) -> Shown:
-    """Audits that can stand side by side: of the same domains, loss, set Λ and confidence.
-
-    Parameters
-    ----------
-    audits : Audit or mapping
-        An audit, or the audits of several models by name.
-
-    Returns
-    -------
-    Shown
-        The audits; every loss in them is finite.
-
-    Examples
-    --------
-    >>> from anymix.auditing import audit
-    >>> checked_audits(audit(None, [0.25, 0.5], ["a", "b"])).names
-    ['a', 'b']
-    """
+    """Audits that can stand side by side: of the same domains, loss, set Λ and confidence."""
     named = {"model": audits} if isinstance(audits, Audit) else audits
     if not isinstance(named, Mapping):
         fix = "give what audit() returned, or several by name: {'old': ..., 'new': ...}"
@@ -59,27 +42,7 @@ def checked_audits(audits: Any) -> Shown:
 
 
 def checked_beside(beside: Any, shown: Shown) -> dict[str, Audit]:
-    """Audits of other models that can stand beside those shown.
-
-    Parameters
-    ----------
-    beside : mapping or None
-        Audits by name, or nothing.
-    shown : Shown
-        What they stand beside.
-
-    Returns
-    -------
-    dict
-        The audits by name; every loss in them is finite.
-
-    Examples
-    --------
-    >>> from anymix.auditing import audit
-    >>> shown = Shown({"model": audit(None, [0.25, 0.5], ["a", "b"])})
-    >>> list(checked_beside({"a guess": audit(None, [0.5, 0.5], ["a", "b"])}, shown))
-    ['a guess']
-    """
+    """Audits of other models that can stand beside those shown."""
     if beside is None:
         return {}
     if not isinstance(beside, Mapping):
@@ -111,24 +74,7 @@ def _check_finite(argument: str, audit: Audit) -> None:
 
 
 def checked_mixture(mixture: ArrayLike, p: int) -> NDArray[np.float64]:
-    """A mixture of p domains: shares λ_k ≥ 0 with Σ λ_k = 1.
-
-    Parameters
-    ----------
-    mixture : array-like of shape (p,)
-        The shares.
-    p : int
-        The number of domains.
-
-    Returns
-    -------
-    ndarray of shape (p,)
-
-    Examples
-    --------
-    >>> checked_mixture([0.25, 0.75], 2)
-    array([0.25, 0.75])
-    """
+    """A mixture of p domains: shares λ_k ≥ 0 with Σ λ_k = 1."""
     lam = np.asarray(mixture, dtype=np.float64)
     if lam.shape != (p,) or not (np.all(lam >= -1e-9) and abs(lam.sum() - 1) <= 1e-6):
         fix = f"give {p} shares ≥ 0 of sum 1, one a domain"
@@ -137,22 +83,7 @@ def checked_mixture(mixture: ArrayLike, p: int) -> NDArray[np.float64]:
 
 
 def checked_verdict(verdict: Any) -> str | None:
-    """A sentence, or nothing.
-
-    Parameters
-    ----------
-    verdict : str or None
-        What was decided.
-
-    Returns
-    -------
-    str or None
-
-    Examples
-    --------
-    >>> checked_verdict("The ordinary model is kept.")
-    'The ordinary model is kept.'
-    """
+    """A sentence, or nothing."""
     if verdict is None:
         return None
     if not isinstance(verdict, str) or not verdict.strip():
@@ -161,22 +92,7 @@ def checked_verdict(verdict: Any) -> str | None:
 
 
 def checked_file(path: Any) -> Path:
-    """The path of a file that may be written, which a folder's is not.
-
-    Parameters
-    ----------
-    path : path-like
-        The file; it need not exist.
-
-    Returns
-    -------
-    Path
-
-    Examples
-    --------
-    >>> checked_file("report.html").suffix
-    '.html'
-    """
+    """The path of a file that may be written, which a folder's is not."""
     if not isinstance(path, str | os.PathLike):
         raise InputError("path", f"is {path!r}", "give the name of a file")
     file = Path(path)
@@ -188,20 +104,7 @@ def checked_file(path: Any) -> Path:
 
 @contextmanager
 def extra_of(wanted_by: str) -> Iterator[None]:
-    """Around imports of the extra `report`: what is missing becomes an error with its remedy.
-
-    Parameters
-    ----------
-    wanted_by : str
-        What needs the imports, for the error: "a picture".
-
-    Examples
-    --------
-    >>> with extra_of("a picture"):
-    ...     import no_such_module.part
-    Traceback (most recent call last):
-    anymix.errors.InputError: a picture needs no_such_module; pip install 'anymix[report]'
-    """
+    """Around imports of the extra `report`: what is missing becomes an error with its remedy."""
     try:
         yield
     except ModuleNotFoundError as error:

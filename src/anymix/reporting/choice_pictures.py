@@ -61,19 +61,7 @@ def draw_recommendation(
 
 
 def choice_figure(found: Recommendation, title: str | None = None) -> Figure:
-    """The picture as a matplotlib figure.
-
-    Parameters
-    ----------
-    found : Recommendation
-        The candidates.
-    title : str, optional
-        A heading.
-
-    Returns
-    -------
-    Figure
-    """
+    """The picture as a matplotlib figure."""
     with extra_of("a picture"):
         from matplotlib.figure import Figure
     points = _points(found)

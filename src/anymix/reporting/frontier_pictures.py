@@ -67,19 +67,7 @@ def draw_frontier(
 
 
 def frontier_figure(front: Front, title: str | None = None) -> Figure:
-    """The picture of a frontier as a matplotlib figure.
-
-    Parameters
-    ----------
-    front : Front
-        The models and their losses.
-    title : str, optional
-        A heading.
-
-    Returns
-    -------
-    Figure
-    """
+    """The picture of a frontier as a matplotlib figure."""
     with extra_of("a picture"):
         from matplotlib.figure import Figure
     panels = panels_of(front)

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.errors import InputError, finite_vector
-from anymix.problem.losses import SquaredError
 from anymix.reporting.words import number
 from anymix.solvers.frontier import Frontier, FrontierLosses
 
@@ -36,23 +35,13 @@ HELD_OUT, FITTED = "rows held out", "rows fitted"
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """The points of all models on the same rows.
+    """The points of all models on the same rows."""
 
-    Parameters
-    ----------
-    rows : str
-        Which rows, for people.
-    pooled, worst : ndarray of shape (T,)
-        x and y.
-    pooled_error, worst_error : ndarray of shape (T,)
-        Their standard errors; 0 where none is known, infinite where a domain has a single row.
-    """
-
-    rows: str
-    pooled: Array
-    worst: Array
-    pooled_error: Array
-    worst_error: Array
+    rows: str  # which rows, for people
+    pooled: Array  # (T,) losses on all rows: x
+    worst: Array  # (T,) losses on the worst mixture: y
+    pooled_error: Array  # (T,) standard errors
+    worst_error: Array  # (T,) standard errors
 
     @property
     def has_errors(self) -> bool:
@@ -67,40 +56,15 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Front:
-    """What is shown of a frontier. The models are in the order of t.
+    """What is shown of a frontier. The models are in the order of t."""
 
-    Parameters
-    ----------
-    robustness : ndarray of shape (T,)
-        t.
-    gammas : ndarray of shape (T,) or None
-        γ; None where the models have none.
-    chosen : int or None
-        The place of the model that was taken.
-    series : list of Series
-        The rows held out, if there are any, then the rows fitted.
-    title : str
-        What the losses are called: "loss", or "RMSE" for roots of half squared errors.
-    trained : str
-        The loss that was trained, if it is known and not that of the audit.
-
-    Examples
-    --------
-    >>> from anymix.solvers.frontier import Frontier, FrontierLosses
-    >>> L = np.array([[0.2, 0.6], [0.3, 0.5]])
-    >>> fitted = FrontierLosses(L, L.max(axis=1), L.mean(axis=1))
-    >>> t, names = np.array([0.0, 1.0]), np.array(["a", "b"])
-    >>> front = checked_frontier(Frontier(t, np.zeros(2), names, (), fitted, chosen=1))
-    >>> front.ordinary, front.chosen, [series.rows for series in front.series]
-    (0, 1, ['rows fitted'])
-    """
-
-    robustness: Array
-    gammas: Array | None
-    chosen: int | None
-    series: list[Series]
+    robustness: Array  # (T,) t
+    gammas: Array | None  # (T,) γ
+    chosen: int | None  # place of the model that was taken
+    series: list[Series]  # rows held out, if there are any, then the rows fitted
+    # what the losses are called: "loss", or "RMSE" for roots of half squared errors
     title: str = "loss"
-    trained: str = ""
+    trained: str = ""  # loss that was trained, if it is known and not that of the audit
 
     @property
     def ordinary(self) -> int | None:
@@ -171,23 +135,7 @@ class Front:
 def checked_frontier(
     frontier: Any, names: Sequence[str] | None = None, *, rooted: bool = False
 ) -> Front:
-    """A frontier that can be shown: of these domains, and every loss in it finite.
-
-    Parameters
-    ----------
-    frontier : Frontier
-        What `pareto_front` or an estimator's `frontier_` gives.
-    names : sequence of str, optional
-        The domains it must have, in any order.
-    rooted : bool
-        Whether the audit shows half squared errors as RMSE = √(2 L): so is the frontier, unless
-        another loss was trained; a loss below 0, of models that are compared with a baseline,
-        stays as it is.
-
-    Returns
-    -------
-    Front
-    """
+    """A frontier that can be shown: of these domains, and every loss in it finite."""
     if not isinstance(frontier, Frontier):
         fix = "give the frontier_ of an estimator, or what pareto_front returned"
         raise InputError("frontier", f"is a {type(frontier).__name__}", fix)
@@ -202,7 +150,7 @@ def checked_frontier(
     held, fitted = frontier.held_out, frontier.fitted
     found_series = [] if held is None else [_series(HELD_OUT, "held_out", held, order)]
     series = [*found_series, _series(FITTED, "fitted", fitted, order)]
-    other = rooted and not isinstance(frontier.loss, SquaredError | None)
+    other = rooted and frontier.loss is not None and not frontier.loss.is_quadratic
     least = min(float(x.min()) for s in series for x in (s.pooled, s.worst))
     rooted = rooted and not other and least > 0
     return Front(

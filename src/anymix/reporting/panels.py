@@ -22,55 +22,30 @@ REACH = 1.5  # the longest error bar that is drawn, if the outermost points are 
 
 
 class Mark(NamedTuple):
-    """The name of a model, which stands beside its point.
+    """The name of a model, which stands beside its point."""
 
-    Attributes
-    ----------
-    place : int
-        Of the model.
-    lines : list of str
-        Its name.
-    above : bool
-        Whether it stands above the point and to the right, or below it and to the left: a line of
-        models that trade one loss for the other does not go there.
-    """
-
-    place: int
-    lines: list[str]
+    place: int  # of the model
+    lines: list[str]  # its name
+    # whether it stands above the point and to the right, or below it and to the left: a line of
+    # models that trade one loss for the other does not go there
     above: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """One axis of a picture.
+    """One axis of a picture."""
 
-    Parameters
-    ----------
-    ends : pair of float
-        Where it starts and ends.
-    too_wide : float or None
-        A usual standard error, if it is too wide to be drawn.
-    """
-
-    ends: Range
-    too_wide: float | None
+    ends: Range  # where it starts and ends
+    too_wide: float | None  # usual standard error, if it is too wide to be drawn
 
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One picture: the series in it, the first of which carries the names, and both axes.
+    """One picture: the series in it, the first of which carries the names, and both axes."""
 
-    Parameters
-    ----------
-    series : list of Series
-        One or two.
-    x, y : Axis
-        Of the loss on all rows, and of the worst mixture's.
-    """
-
-    series: list[Series]
-    x: Axis
-    y: Axis
+    series: list[Series]  # one or two
+    x: Axis  # the loss on all rows
+    y: Axis  # the loss on the worst mixture
 
     @property
     def heading(self) -> str:
@@ -98,36 +73,14 @@ class Panel:
 
 
 def panels_of(front: Front) -> list[Panel]:
-    """One picture of all series, or one of each where they are too far apart to be read.
-
-    Parameters
-    ----------
-    front : Front
-        The models and their losses.
-
-    Returns
-    -------
-    list of Panel
-    """
+    """One picture of all series, or one of each where they are too far apart to be read."""
     single = [_panel([s]) for s in front.series]
     both = _panel(front.series)
     return [both] if _is_readable(single[0], both) else single
 
 
 def marks_of(front: Front, panel: Panel) -> list[Mark]:
-    """The names of the ordinary model and of the one taken, where they do not meet.
-
-    Parameters
-    ----------
-    front : Front
-        The models.
-    panel : Panel
-        The picture.
-
-    Returns
-    -------
-    list of Mark
-    """
+    """The names of the ordinary model and of the one taken, where they do not meet."""
     o, i, first = front.ordinary, front.chosen, panel.series[0]
     if i is None or i == o:
         name = ["ordinary"] if i is None else ["ordinary,", "taken"]
@@ -143,24 +96,7 @@ def marks_of(front: Front, panel: Panel) -> list[Mark]:
 
 
 def axis_of(values: Array, errors: Array) -> Axis:
-    """An axis on which the values stand apart, whatever their errors are.
-
-    Parameters
-    ----------
-    values, errors : ndarray of shape (n,)
-        The errors may be infinite; 0 is none.
-
-    Returns
-    -------
-    Axis
-
-    Examples
-    --------
-    >>> axis_of(np.array([1.0, 2.0]), np.array([0.5, 0.25]))
-    Axis(ends=(0.2, 2.55), too_wide=None)
-    >>> axis_of(np.array([1.0, 2.0]), np.array([7.0, 9.0]))
-    Axis(ends=(0.7, 2.3), too_wide=8.0)
-    """
+    """An axis on which the values stand apart, whatever their errors are."""
     low, high = float(values.min()), float(values.max())
     span = high - low
     if span <= 1e-9 * max(abs(low), abs(high)):  # one point, or equal ones

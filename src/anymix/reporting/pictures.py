@@ -75,19 +75,7 @@ def picture(
 
 
 def saved(path: Any, made: Callable[[], Figure]) -> Path:
-    """The path of a file with a figure in it, whose ending must be that of a picture.
-
-    Parameters
-    ----------
-    path : path-like
-        The file: .png, .svg or .pdf.
-    made : function
-        Makes the figure, once the path is known to be good.
-
-    Returns
-    -------
-    Path
-    """
+    """The path of a file with a figure in it, whose ending must be that of a picture."""
     file = checked_file(path)
     if file.suffix.lower() not in (".png", ".svg", ".pdf"):
         fix = "name the format with .png, .svg or .pdf"
@@ -97,21 +85,7 @@ def saved(path: Any, made: Callable[[], Figure]) -> Path:
 
 
 def figure_of(shown: Shown, star: Array | None = None, title: str | None = None) -> Figure:
-    """The picture as a matplotlib figure: bars on the left, mixtures on the right.
-
-    Parameters
-    ----------
-    shown : Shown
-        The audits.
-    star : ndarray of shape (p,), optional
-        The mixture to mark.
-    title : str, optional
-        A heading.
-
-    Returns
-    -------
-    Figure
-    """
+    """The picture as a matplotlib figure: bars on the left, mixtures on the right."""
     with extra_of("a picture"):
         from matplotlib.figure import Figure  # not pyplot: no window, no global state
     n_bars = min(shown.p, MOST_BARS)

@@ -24,45 +24,20 @@ __all__ = ["Measure", "Shown"]
 
 
 class Measure(NamedTuple):
-    """A loss or a metric: its name, and the values and interval ends of every model.
+    """A loss or a metric: its name, and the values and interval ends of every model."""
 
-    Attributes
-    ----------
-    name : str
-        What to call it, for people.
-    found : list of (values, intervals)
-        For every model, the values (p,) and their confidence intervals (p, 2).
-    kind : str
-        Of the intervals: "exact", "guaranteed" or "approximate".
-    told : list of ndarray of bool, shape (p,)
-        For every model, whether each interval says something; a guaranteed one may be too wide.
-    """
-
-    name: str
+    name: str  # what to call it, for people
+    # (values, intervals) for every model, the values (p,) and their confidence intervals (p, 2)
     found: list[tuple[Array, Array]]
-    kind: str
-    told: list[NDArray[np.bool_]]
+    kind: str  # of the intervals: "exact", "guaranteed" or "approximate"
+    told: list[NDArray[np.bool_]]  # (p,) for every model, whether each interval says something
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The audits by name, and what they share.
+    """The audits by name, and what they share."""
 
-    Parameters
-    ----------
-    audits : dict
-        Model name -> its audit; the baseline comes first. `arguments.checked_audits` makes sure
-        that they belong together.
-
-    Examples
-    --------
-    >>> from anymix.auditing import audit
-    >>> shown = Shown({"model": audit(None, [0.25, 0.5, 1.0], ["a", "b", "b"])})
-    >>> shown.names, shown.level, shown.whole
-    (['a', 'b'], '95%', True)
-    """
-
-    audits: dict[str, Audit]
+    audits: dict[str, Audit]  # model name -> its audit
 
     @property
     def first(self) -> Audit:

@@ -34,24 +34,12 @@ MOST_NAMED = 3  # domains in a sentence
 
 
 class Scale(NamedTuple):
-    """In what the models are compared.
+    """In what the models are compared."""
 
-    Attributes
-    ----------
-    measure : str
-        "loss" or the name of a metric.
-    title : str
-        What to call it, for people.
-    higher_is_better : bool
-        Which way is better.
-    is_share : bool
-        Whether it is shown in percent, and its differences in points.
-    """
-
-    measure: str
-    title: str
-    higher_is_better: bool = False
-    is_share: bool = False
+    measure: str  # "loss" or the name of a metric
+    title: str  # what to call it, for people
+    higher_is_better: bool = False  # which way is better
+    is_share: bool = False  # whether it is shown in percent, and its differences in points
 
     def text(self, x: float) -> str:
         """A number on this scale."""
@@ -65,31 +53,15 @@ class Scale(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """All domains on one scale.
-
-    Parameters
-    ----------
-    scale : Scale
-        In what.
-    names : list of str
-        The domains.
-    first, last : ndarray of shape (p,)
-        M_k of both models; the same for a single one.
-    values : ndarray of shape (p,)
-        D_k; M_k of a single model.
-    intervals : ndarray of shape (p, 2)
-        Their intervals.
-    pooled : tuple of float
-        M of both models on all rows.
-    """
+    """All domains on one scale."""
 
     scale: Scale
-    names: list[str]
-    first: Array
-    last: Array
-    values: Array
-    intervals: Array
-    pooled: tuple[float, float]
+    names: list[str]  # domains
+    first: Array  # (p,) M_k of the first model
+    last: Array  # (p,) M_k of the last model
+    values: Array  # (p,) D_k
+    intervals: Array  # (p, 2) their intervals
+    pooled: tuple[float, float]  # M of both models on all rows
 
     @property
     def gains(self) -> NDArray[np.bool_]:
@@ -104,19 +76,7 @@ class Standing:
         return np.asarray(high < 0 if self.scale.higher_is_better else low > 0)
 
     def sentence(self, models: tuple[str, str], level: str) -> str:
-        """Who gains and who pays by the last model, and how sure that is.
-
-        Parameters
-        ----------
-        models : tuple of str
-            What to call the first model and the last.
-        level : str
-            Of the intervals, "95%".
-
-        Returns
-        -------
-        str
-        """
+        """Who gains and who pays by the last model, and how sure that is."""
         first, last = models
         title, (a, b) = self.scale.title, self.pooled
         said = [
@@ -162,25 +122,7 @@ def _domains(n: int) -> str:
 
 
 def scales_of(shown: Shown) -> list[Scale]:
-    """In what to compare: first what people know best.
-
-    Parameters
-    ----------
-    shown : Shown
-        The audits.
-
-    Returns
-    -------
-    list of Scale
-
-    Examples
-    --------
-    >>> from anymix.auditing import audit
-    >>> [s.title for s in scales_of(Shown({"m": audit([1, 0], [0.8, 0.3], ["a", "b"])}))]
-    ['accuracy', 'log loss']
-    >>> [s.title for s in scales_of(Shown({"m": audit([1.5, 0], [0.8, 3.5], ["a", "b"])}))]
-    ['RMSE', 'MAE']
-    """
+    """In what to compare: first what people know best."""
     metrics = set.intersection(*(set(a.row_metrics) for a in shown.audits.values()))
     loss = Scale("loss", shown.loss)
     if "mae" in metrics:
@@ -192,17 +134,7 @@ def scales_of(shown: Shown) -> list[Scale]:
 
 
 def standings_of(shown: Shown) -> list[Standing]:
-    """The last model against the first on every scale; a single one by itself.
-
-    Parameters
-    ----------
-    shown : Shown
-        The audits.
-
-    Returns
-    -------
-    list of Standing
-    """
+    """The last model against the first on every scale; a single one by itself."""
     audits = list(shown.audits.values())
     if len(audits) == 1:
         return [_alone(shown, scale) for scale in scales_of(shown)]
@@ -234,26 +166,7 @@ def _paired(shown: Shown, pair: Comparison, scale: Scale) -> Standing:
 
 
 def standing_in_words(shown: Shown, standings: Sequence[Standing]) -> str:
-    """Who gains and who pays; of a single model, where it is worst and best.
-
-    Parameters
-    ----------
-    shown : Shown
-        The audits.
-    standings : sequence of Standing
-        On every scale; a second one is spoken of where the first has nothing sure to say.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from anymix.auditing import audit
-    >>> shown = Shown({"model": audit([1, 0, 1, 0], [1, 0, 0, 0], list("aabb"))})
-    >>> standing_in_words(shown, standings_of(shown))
-    'Accuracy is worst for b (50.0%) and best for a (100.0%); on all rows it is 75.0%.'
-    """
+    """Who gains and who pays; of a single model, where it is worst and best."""
     names, standing = list(shown.audits), standings[0]
     if len(names) > 1:
         sure = [bool(s.gains.any() or s.pays.any()) for s in standings]
@@ -273,27 +186,7 @@ def standing_in_words(shown: Shown, standings: Sequence[Standing]) -> str:
 
 
 def verdict_of(shown: Shown, beside: Mapping[str, Audit]) -> str:
-    """What the audits say by themselves: is there a constant guess as good, who gains, who pays.
-
-    Parameters
-    ----------
-    shown : Shown
-        The audits; the last model is judged against the first.
-    beside : mapping of str to Audit
-        Other models; one whose name has "constant" in it is a constant guess.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from anymix.auditing import audit
-    >>> y, d = [1, 0] * 50, ["a"] * 50 + ["b"] * 50
-    >>> audits = {"old": audit(y, y, d), "new": audit(y, [1] * 100, d)}
-    >>> verdict_of(Shown(audits), {})
-    'New is worse for everybody: keep old.'
-    """
+    """What the audits say by themselves: is there a constant guess as good, who gains, who pays."""
     names, audits = list(shown.audits), list(shown.audits.values())
     last = names[-1][0].upper() + names[-1][1:]
     for name, guess in beside.items():

@@ -32,47 +32,14 @@ BIAS = (
 
 
 def number(x: float) -> str:
-    """A number as the whole page writes it, its program (text.js) too; see `auditing.words.short`.
-
-    Parameters
-    ----------
-    x : float
-        The number; it may be infinite, or NaN for what is undefined.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> number(0.5), number(12345.6), number(1.5e-7), number(float("nan"))
-    ('0.5000', '12,346', '1.5e-07', '–')
-    """
+    """A number as the whole page writes it, text.js too; see `auditing.words.short`."""
     if not math.isfinite(x):
         return "–" if math.isnan(x) else "∞" if x > 0 else "−∞"
     return short(x)
 
 
 def mixture_in_words(audit: Audit) -> str:
-    """The worst mixture of an audit, by its three largest shares.
-
-    Parameters
-    ----------
-    audit : Audit
-        Whose `worst_mixture` is said.
-
-    Returns
-    -------
-    str
-        Such as "70.0% a, 30.0% b".
-
-    Examples
-    --------
-    >>> from anymix import Point, audit
-    >>> found = audit(None, [1.0, 2.0, 3.0], ["a", "b", "c"], mixtures=Point([0.7, 0.3, 0.0]))
-    >>> mixture_in_words(found)
-    '70.0% a, 30.0% b'
-    """
+    """The worst mixture of an audit, by its three largest shares."""
     lam = audit.worst_mixture
     order = np.argsort(-lam, kind="stable")[:3]
     parts = [f"{lam[k]:.1%} {audit.domain_names[k]}" for k in order if lam[k] >= 5e-4]
@@ -81,23 +48,7 @@ def mixture_in_words(audit: Audit) -> str:
 
 
 def promised(audit: Audit) -> str:
-    """What is guaranteed of a model, for the table at a glance.
-
-    Parameters
-    ----------
-    audit : Audit
-        With `guarantee=`, or nothing is.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from anymix.auditing import audit
-    >>> promised(audit([1] * 200, [1] * 200, guarantee=0.05))
-    'at most 0.0149'
-    """
+    """What is guaranteed of a model, for the table at a glance."""
     if "loss" not in audit.guarantees:
         return "–"
     return f"at most {number(audit.in_unit(audit.guarantees['loss'].value))}"
@@ -142,20 +93,7 @@ def bars_note(shown: Shown) -> str:
 
 
 def meaning(shown: Shown, certificate: Certificate | None) -> Iterator[str]:
-    """All that the page says in words: worst cases, what robustness costs, and what is not known.
-
-    Parameters
-    ----------
-    shown : Shown
-        The audits.
-    certificate : Certificate or None
-        The proof of the training, if there is one.
-
-    Yields
-    ------
-    str
-        A paragraph of plain text.
-    """
+    """The page in words: worst cases, what robustness costs, and what is not known."""
     for name, a in shown.audits.items():
         yield (
             f"{name}: {shown.loss} {number(a.in_unit(a.pooled_loss))} on the rows as they are, but "

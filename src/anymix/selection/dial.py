@@ -26,27 +26,7 @@ PRIOR_ROWS = 10.0  # what the data's own mixture counts for beside unlabelled ro
 
 
 def combine(Q: Array, experts: Iterable[Array], ratio: Array) -> Array:
-    """f_λ of every row, without an array of all experts.
-
-    Parameters
-    ----------
-    Q : ndarray of shape (n, E)
-        The domain classifier's probabilities.
-    experts : iterable of E ndarrays of shape (n,) or (n, K)
-        The predictions h_k.
-    ratio : ndarray of shape (E,)
-        λ_k/m̄_k.
-
-    Returns
-    -------
-    ndarray of shape (n,) or (n, K)
-
-    Examples
-    --------
-    >>> Q, h = np.array([[0.9, 0.1], [0.5, 0.5]]), [np.zeros(2), np.ones(2)]
-    >>> combine(Q, h, np.array([1.0, 1.0])), combine(Q, h, np.array([0.0, 2.0]))
-    (array([0.1, 0.5]), array([1., 1.]))
-    """
+    """f_λ of every row, without an array of all experts."""
     total: Array | None = None
     for share, h in zip((Q * ratio).T, experts, strict=True):
         part = share[:, None] * h if h.ndim == 2 else share * h
@@ -68,31 +48,6 @@ def smoothed_worst(
         P(π) = E_ξ argmax over Λ of ⟨λ, D + s∘ξ⟩,   D the domain losses of f_{(1−t) m̄ + t π}
 
     Averaging makes a fixed point of what would alternate between domains.
-
-    Parameters
-    ----------
-    losses_at : function
-        λ (T, p) -> D (T, p).
-    chances : function
-        D (p,) -> E_ξ argmax (p,).
-    reference : ndarray of shape (p,)
-        m̄.
-    t : ndarray of shape (T,)
-        Places of the dial, from 0 (m̄) to 1.
-
-    Returns
-    -------
-    pi : ndarray of shape (T, p)
-        π of each.
-    change : float
-        The largest change of the last step.
-
-    Examples
-    --------
-    >>> fair = smoothed_worst(lambda lam: 1 - lam, lambda D: np.eye(2)[D.argmax()],
-    ...                       np.array([0.9, 0.1]), np.array([1.0]))   # D_k falls as λ_k grows
-    >>> fair[0]
-    array([[0.5, 0.5]])
     """
     t = t[:, None]
     pi = np.tile(reference, (len(t), 1))
@@ -105,18 +60,10 @@ def smoothed_worst(
 
 @dataclass(frozen=True, eq=False)
 class MixtureEstimate:
-    """The mixture of a place, from its unlabelled rows.
+    """The mixture of a place, from its unlabelled rows."""
 
-    Parameters
-    ----------
-    mixture : ndarray of shape (p,)
-        λ̂, in the order of the model's `domain_names_`.
-    gap : float
-        How far its objective is from the largest value over Λ, at most.
-    """
-
-    mixture: Array
-    gap: float
+    mixture: Array  # (p,) λ̂, in the order of the model's `domain_names_`
+    gap: float  # how far its objective is from the largest value over Λ, at most
 
 
 def estimate_mixture(
@@ -131,30 +78,6 @@ def estimate_mixture(
         λ̂ = argmax over Λ of (1/n) Σ_i log Σ_k (λ_k/m̄_k) Q(k|x_i) + (10/n) Σ_k m̄_k log λ_k
 
     The objective is concave; with g its gradient, max over Λ of ⟨λ − λ̂, g⟩ bounds what is missing.
-
-    Parameters
-    ----------
-    Q : ndarray of shape (n, p)
-        The domain classifier's probabilities of the rows.
-    reference : ndarray of shape (p,)
-        m̄.
-    mixtures : MixtureSet
-        Λ.
-    tol : float
-        The gap at which to stop.
-    most_steps : int
-        Steps at most.
-
-    Returns
-    -------
-    MixtureEstimate
-
-    Examples
-    --------
-    >>> from anymix.mixtures import Simplex
-    >>> Q = np.array([[0.99, 0.01]] * 250 + [[0.01, 0.99]] * 750)
-    >>> estimate_mixture(Q, np.array([0.5, 0.5]), Simplex(2)).mixture.round(2)
-    array([0.25, 0.75])
     """
     n, G = len(Q), Q / reference
     prior = PRIOR_ROWS * reference

@@ -53,29 +53,7 @@ def worst_mixtures(mixtures: MixtureSet, losses: Array, prior: Penalty | None = 
 def chances(
     mixtures: MixtureSet, losses: Array, spread: Array, prior: Penalty | None = None
 ) -> Array:
-    """π = E_ξ argmax_{λ∈Λ} ⟨λ, L + s∘ξ⟩, (p,).
-
-    Parameters
-    ----------
-    mixtures : MixtureSet
-        Λ.
-    losses : ndarray of shape (p,)
-        L, less the offsets b if there are any.
-    spread : ndarray of shape (p,)
-        s.
-    prior : Penalty or None
-        A prior on λ.
-
-    Returns
-    -------
-    ndarray of shape (p,)
-
-    Examples
-    --------
-    >>> from anymix.mixtures import Simplex
-    >>> chances(Simplex(3), np.array([0.5, 0.5, 0.1]), np.array([0.1, 0.1, 0.1])).round(1)
-    array([0.5, 0.5, 0. ])
-    """
+    """π = E_ξ argmax_{λ∈Λ} ⟨λ, L + s∘ξ⟩, (p,)."""
     if prior is None and mixtures.is_simplex:
         worst = (losses + spread * _draws(DRAWS, losses.size)).argmax(axis=1)
         return np.bincount(worst, minlength=losses.size) / DRAWS
@@ -109,21 +87,7 @@ class Judged(ABC):
 
     @abstractmethod
     def error(self, c: int, mixture: Array, other: int | None = None) -> float:
-        """The standard error of Σ_k λ_k D_ck, or of Σ_k λ_k (D_ck − D_ok), paired row by row.
-
-        Parameters
-        ----------
-        c : int
-            The place of the model.
-        mixture : ndarray of shape (p,)
-            λ.
-        other : int or None
-            o, the place of the model to subtract.
-
-        Returns
-        -------
-        float
-        """
+        """The standard error of Σ_k λ_k D_ck, or of Σ_k λ_k (D_ck − D_ok), paired row by row."""
 
     @cached_property
     def regrets(self) -> Array:
@@ -221,53 +185,20 @@ class Judged(ABC):
 
 @dataclass(frozen=True, eq=False)
 class HeldOut(Judged):
-    """Losses of C models on n rows held out.
+    """Losses of C models on n rows held out."""
 
-    Parameters
-    ----------
-    losses : ndarray of shape (C, n)
-        The loss of each model on each row; the reference first.
-    average : sparse array of shape (p, n)
-        The shares a_ki of the rows in the domains' means.
-    mixtures : MixtureSet
-        Λ, over the p domains.
-    offsets : ndarray of shape (p,)
-        b, what the losses of the domains are compared with.
-    reference : ndarray of shape (p,)
-        m̄, the mixture of all rows.
-    constant : ndarray of shape (p,) or None
-        The losses of a constant guess.
-    prior : Penalty or None
-        A prior on λ: a model's worst mixture is the argmax of ⟨λ, D − b⟩ + log p(λ), and V the
-        value there, with log p measured from its largest value, so that it is no reward.
-    squared : bool
-        Whether losses are squared errors, whose price is that of their root.
-    constant_rows : ndarray of shape (n,) or None
-        The loss of the constant guess on each row.
-    fold : ndarray of shape (n,) or None
-        The number of each row's fold.
-
-    Examples
-    --------
-    >>> from anymix.mixtures import Simplex
-    >>> average = sparse.csc_array(np.kron(np.eye(2), np.full((1, 2), 0.5)))
-    >>> found = HeldOut(np.array([[1, 1, 4, 6.0], [2, 2, 4, 5.0]]), average, Simplex(2),
-    ...                 np.zeros(2), np.full(2, 0.5))
-    >>> found.domain_losses, found.pooled, found.spread
-    (array([[1. , 5. ],
-           [2. , 4.5]]), array([3.  , 3.25]), array([0., 1.]))
-    """
-
-    losses: Array
-    average: sparse.csc_array
-    mixtures: MixtureSet
-    offsets: Array
-    reference: Array
-    constant: Array | None = None
+    losses: Array  # (C, n) loss of each model on each row
+    average: sparse.csc_array  # (p, n) shares a_ki of the rows in the domains' means
+    mixtures: MixtureSet  # Λ, over the p domains
+    offsets: Array  # (p,) b, what the losses of the domains are compared with
+    reference: Array  # (p,) m̄, the mixture of all rows
+    constant: Array | None = None  # (p,) losses of a constant guess
+    # A prior on λ: a model's worst mixture is the argmax of ⟨λ, D − b⟩ + log p(λ), and V the
+    # value there, with log p measured from its largest value, so that it is no reward
     prior: Penalty | None = None
-    squared: bool = False
-    constant_rows: Array | None = None
-    fold: NDArray[np.intp] | None = None
+    squared: bool = False  # whether losses are squared errors, whose price is that of their root
+    constant_rows: Array | None = None  # (n,) loss of the constant guess on each row
+    fold: NDArray[np.intp] | None = None  # (n,) number of each row's fold
 
     def only(self, rows: NDArray[np.bool_]) -> HeldOut:
         """The same with some of the rows; a domain that has none of them counts as all rows."""
@@ -334,17 +265,6 @@ class Errors:
         se² = Σ_i a_ki² (v_i − v̄_k)²/(1 − Σ_j a_kj²),     of m equal shares Σ (v_i − v̄)²/(m(m − 1))
 
     A single row says nothing of its own error: it has that of one row among all.
-
-    Parameters
-    ----------
-    average : sparse array of shape (p, n)
-        The shares a_ki.
-
-    Examples
-    --------
-    >>> average = sparse.csc_array(np.full((1, 4), 0.25))
-    >>> Errors(average).of(np.array([1.0, 2.0, 3.0, 4.0]), np.ones(1))  # √(5/3)/2
-    0.645...
     """
 
     def __init__(self, average: sparse.csc_array) -> None:

@@ -64,45 +64,22 @@ class OutOfFold:
 
     A prediction is one number: of the probabilities of classes that of the class that came, of a
     regression the value.
-
-    Parameters
-    ----------
-    families : sequence of str
-        The names of the one or two kinds of models.
-    plain : ndarray of shape (F, n)
-        Predictions of the models that do not see the domain.
-    experts : ndarray of shape (F, n, E)
-        Those of the models with the domain as a feature, asked as if the row were of each expert's
-        domain; E = 0 where there is but one domain.
-    Q : ndarray of shape (n, E)
-        The domain classifier's probabilities.
-    expert : ndarray of shape (p,)
-        The expert of each domain.
-    k : ndarray of shape (n,)
-        The domain of each row.
-    weight : ndarray of shape (n,)
-        The weight of each row.
-    constant : ndarray of shape (n,)
-        The predictions of a constant guess.
-    y : ndarray of shape (n,) or None
-        The targets of a regression; None for classes.
-    fold : ndarray of shape (n,)
-        The number of each row's fold.
-    shares : ndarray of shape (p,)
-        m̄ of the rows that the models are fitted to, by which f_λ divides: parts of these rows, and
-        folds, have shares of their own, but the same Q.
     """
 
-    families: Sequence[str]
-    plain: Array
+    families: Sequence[str]  # names of the one or two kinds of models
+    plain: Array  # (F, n) predictions of the models that do not see the domain
+    # (F, n, E) those of the models with the domain as a feature, asked as if the row were of
+    # each expert's domain; E = 0 where there is but one domain
     experts: Array
-    Q: Array
-    expert: Index
-    k: Index
-    weight: Array
-    constant: Array
-    y: Array | None
-    fold: Index
+    Q: Array  # (n, E) domain classifier's probabilities
+    expert: Index  # (p,) expert of each domain
+    k: Index  # (n,) domain of each row
+    weight: Array  # (n,) weight of each row
+    constant: Array  # (n,) predictions of a constant guess
+    y: Array | None  # (n,) targets of a regression
+    fold: Index  # (n,) number of each row's fold
+    # (p,) m̄ of the rows that the models are fitted to, by which f_λ divides: parts of these
+    # rows, and folds, have shares of their own, but the same Q
     shares: Array
 
     def take(self, rows: Any) -> OutOfFold:
@@ -166,31 +143,15 @@ class OutOfFold:
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """What held-out rows chose.
+    """What held-out rows chose."""
 
-    Parameters
-    ----------
-    w, w_domain : float
-        The weight of the second family in the blend, without and with the domain.
-    pi : dict of float to ndarray of shape (p,)
-        π of every t.
-    change : float
-        The largest last change of a π.
-    reference : str
-        The name of the reference.
-    t : float
-        The dial's place; 0 where the reference is kept.
-    judged : HeldOut
-        The losses of the reference and of the dial, which the rule looked at.
-    """
-
-    w: float
-    w_domain: float
-    pi: dict[float, Array]
-    change: float
-    reference: str
-    t: float
-    judged: HeldOut
+    w: float  # weight of the second family in the blend, without the domain
+    w_domain: float  # the same, with the domain
+    pi: dict[float, Array]  # (p,) π of every t
+    change: float  # largest last change of a π
+    reference: str  # name of the reference
+    t: float  # dial's place
+    judged: HeldOut  # losses of the reference and of the dial, which the rule looked at
 
     @property
     def chosen(self) -> str:
@@ -222,21 +183,7 @@ class Decision:
 
 
 def decide(data: OutOfFold, mixtures: MixtureSet, price: float) -> Decision:
-    """Steps 1 to 4 on these rows.
-
-    Parameters
-    ----------
-    data : OutOfFold
-        The rows.
-    mixtures : MixtureSet
-        Λ, over the p domains.
-    price : float
-        The part by which the mean loss of all rows may rise.
-
-    Returns
-    -------
-    Decision
-    """
+    """Steps 1 to 4 on these rows."""
     average, m = data.averages
     v = np.asarray(m @ average)
     plain, names = list(data.plain), list(data.families)
@@ -270,22 +217,7 @@ def decide(data: OutOfFold, mixtures: MixtureSet, price: float) -> Decision:
 
 
 def cross_fitted(data: OutOfFold, mixtures: MixtureSet, price: float) -> dict[str, Array]:
-    """Predictions of all candidates, each row's chosen without its fold; and "recommended".
-
-    Parameters
-    ----------
-    data : OutOfFold
-        The rows.
-    mixtures : MixtureSet
-        Λ.
-    price : float
-        The part by which the mean loss of all rows may rise.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (n,)
-        Besides the candidates "reference", what step 2 took, and "recommended", what step 4 took.
-    """
+    """Predictions of all candidates, each row's chosen without its fold; and "recommended"."""
     found: dict[str, Array] = {}
     for f in np.unique(data.fold):
         held = data.fold == f
@@ -309,25 +241,6 @@ def adapting_pays(
 
     D_k is the loss of domain k's rows under λ̂ of n_rows rows drawn from domain k, without labels.
     On random mixtures of the domains it must be no worse, on average, than what is used without.
-
-    Parameters
-    ----------
-    data : OutOfFold
-        The rows.
-    decision : Decision
-        What was chosen on them.
-    mixtures : MixtureSet
-        Λ.
-    price : float
-        The part by which the mean loss of all rows may rise.
-    n_rows : int
-        How many unlabelled rows there are.
-    rng : numpy.random.Generator
-        Draws them.
-
-    Returns
-    -------
-    bool
     """
     m, p = data.shares, len(data.shares)
     Q, QH = data.domain_probabilities(data.Q), data.Q * blended(decision.w_domain, data.experts)

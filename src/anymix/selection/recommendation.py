@@ -164,29 +164,7 @@ def recommendation_of(
     seconds: Mapping[str, float],
     price: float,
 ) -> Recommendation:
-    """The candidates' losses, and their paired differences to the first.
-
-    Parameters
-    ----------
-    data : OutOfFold
-        The held-out rows.
-    decision : Decision
-        What was chosen on all of them.
-    predicted : mapping of str to ndarray of shape (n,)
-        Predictions of every candidate; "recommended" is that of the chosen kind.
-    chosen : str
-        The recommended model.
-    domain_names : ndarray of shape (p,)
-        The domains.
-    seconds : mapping of str to float
-        CPU time by part.
-    price : float
-        The part by which the mean loss of all rows may rise.
-
-    Returns
-    -------
-    Recommendation
-    """
+    """The candidates' losses, and their paired differences to the first."""
     average, m = data.averages
     losses = np.array([data.losses(values) for values in predicted.values()])
     apart, error = losses - losses[0], Errors(average)

@@ -1,7 +1,7 @@
 """The exact solution of min_w max_{λ∈Λ} Φ(w, λ), with its certificate.
 
 The iterates of `sqp` are followed until the gap between what the model reaches and what no model
-can beat is small. The problem is an oracle of sums (`problem.objective`): rows here, or far away.
+can beat is small. The problem is an oracle of sums (`problem.oracle`): rows here, or far away.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def check_solver_input(problem: Oracle, tol: float, max_iter: int) -> None:
     """Refuse losses without curvature, and numbers that say nothing."""
     if not problem.is_smooth:
         loss = getattr(problem, "loss", "the loss")
-        fix = "use CrossEntropy, SquaredError or Huber here, or a stochastic solver"
+        fix = "use a loss with curvature such as CrossEntropy here, or a stochastic solver"
         raise InputError("", f"{loss} has no curvature for the exact solver", fix)
     if not (isinstance(tol, numbers.Real) and 0 < tol < np.inf):
         raise InputError("tol", f"is {tol!r}", "give a positive number such as 1e-6")

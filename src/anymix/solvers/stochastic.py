@@ -25,7 +25,6 @@ from anymix.mixtures import DirichletPrior
 from anymix.mixtures.parsing import Mixtures
 from anymix.objective import Objective, Parts, objective_of, parts_in
 from anymix.problem.linear import LinearDomains
-from anymix.problem.losses import CrossEntropy, Hinge, Huber, SquaredError
 from anymix.solvers.game import Game
 from anymix.solvers.optimizers import SGD, Adagrad, Adam, Momentum, Optimizer
 from anymix.solvers.players import Players, too_long
@@ -401,7 +400,6 @@ def _run(game: Game, state: Mapping[str, Any] | None, compiled: bool | None) -> 
 def _obstacle(game: Game) -> str | None:
     """What the compiled loop does not take, or None."""
     takes: dict[str, tuple[object, tuple[type, ...]]] = {
-        "loss": (game.problem.loss, (CrossEntropy, SquaredError, Huber, Hinge)),
         "sampler": (game.sampler, (PerDomain, Weighted)),
         "mixture_sampler": (game.mixture_sampler, (EveryDomain, UniformDomain)),
         "optimizer": (game.optimizer, (SGD, Momentum, Adagrad, Adam)),
@@ -410,6 +408,8 @@ def _obstacle(game: Game) -> str | None:
         if type(value) not in kinds:
             known = ", ".join(kind.__name__ for kind in kinds)
             return f"{name} is {type(value).__name__} and there is compiled code for {known}"
+    if game.problem.loss.scalar is None:
+        return f"loss is {game.problem.loss} and has no scalar form to compile"
     objective = game.objective
     mixtures = objective.mixtures
     if not (mixtures.is_simplex or mixtures.is_point):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,11 +14,11 @@ from anymix.auditing import Audit, audit
 from anymix.errors import InputError
 from anymix.mixtures.parsing import Mixtures, target_mixtures
 from anymix.problem.cells import combined
-from anymix.tables.frames import column, pandas_frame
+from anymix.tables.frames import column, pandas, pandas_frame
 from anymix.tables.labels import coded_column
 from anymix.tables.reading import Reading, odd_notes, settled_frame
 
-__all__ = ["Given", "Meant", "audit_frame", "class_meant", "in_arguments"]
+__all__ = ["Meant", "audit_frame", "class_meant"]
 
 
 def audit_frame(
@@ -86,13 +85,14 @@ def audit_frame(
     >>> {name: audit.agnostic_loss for name, audit in found.items()}
     {'old': 1.0, 'new': 1.0}
     """
-    given = Given.of(target, prediction, losses, against, classes)
+    given = _Given.of(target, prediction, losses, against, classes)
     named = {*given.columns, *_listed(target)}
     frame = settled_frame(pandas_frame(frame), Reading(labels=named, as_written=set(domains)))
     coded = {name: coded_column(frame, name) for name in domains}
     (names, codes), _ = combined(list(coded.values()), list(coded))
     Λ = target_mixtures(mixtures, None, np.bincount(codes).astype(np.float64), names.tolist())
-    labels = {name: levels[places] for name, (levels, places) in coded.items()}
+    labels = {name: _shared(levels)[places] for name, (levels, places) in coded.items()}
+    del coded, codes
     y, said, known = given.entries(frame)
     options = {
         "sensitive_features": labels,
@@ -112,7 +112,7 @@ def audit_frame(
 
 
 @dataclass(frozen=True)
-class Given:
+class _Given:
     """Which columns of a table are audited; see `audit_frame`."""
 
     targets: tuple[str, ...]
@@ -124,12 +124,12 @@ class Given:
     @classmethod
     def of(
         cls,
-        target: str | Sequence[str] | None = None,
-        prediction: Sequence[str] = (),
-        losses: str | None = None,
-        against: str | Sequence[str] | None = None,
-        classes: Sequence[str] | None = None,
-    ) -> Given:
+        target: str | Sequence[str] | None,
+        prediction: Sequence[str],
+        losses: str | None,
+        against: str | Sequence[str] | None,
+        classes: Sequence[str] | None,
+    ) -> _Given:
         """Those that `audit_frame` is given, if they fit together."""
         targets = _listed(target)
         if (losses is None) == (not targets or not prediction):
@@ -211,14 +211,7 @@ def class_meant(frame: Any, target: str, prediction: str) -> Meant:
 
 
 def _audited(argument: str, y: Any, entries: Any, options: dict[str, Any]) -> Audit:
-    """The audit of one model."""
-    with in_arguments(argument):
-        return audit(y, entries, **options)
-
-
-@contextmanager
-def in_arguments(argument: str) -> Iterator[None]:
-    """What `audit` refuses is said of the arguments of `audit_frame`."""
+    """The audit of one model; what `audit` refuses is said of the arguments of `audit_frame`."""
     names = {
         "y_true": "target",
         "y_pred": argument,
@@ -227,7 +220,7 @@ def in_arguments(argument: str) -> Iterator[None]:
         "sample_weight": "weight",
     }
     try:
-        yield
+        return audit(y, entries, **options)
     except InputError as error:
         name = names.get(error.argument, error.argument)
         raise InputError(name, error.found, error.fix) from error
@@ -267,5 +260,17 @@ def _entries(frame: Any, names: Sequence[str]) -> NDArray[Any]:
             odd = "; ".join(odd_notes(frame, [name]))
             found = f"has {missing:,} missing values" + (f" ({odd})" if odd else "")
             raise InputError(f"column {name!r}", found, "drop those rows or fill them in")
-    values = [np.asarray(frame[name]) for name in names]
+    values = [_values(frame[name]) for name in names]
     return values[0] if len(values) == 1 else np.column_stack(values)
+
+
+def _values(column: Any) -> NDArray[Any]:
+    """A column as an array; rows of one category share its string, which pandas would copy."""
+    if isinstance(column.dtype, pandas().CategoricalDtype):
+        return np.asarray(_shared(np.asarray(column.cat.categories))[column.cat.codes])
+    return np.asarray(column)
+
+
+def _shared(levels: NDArray[Any]) -> NDArray[Any]:
+    """Words as objects: a row then takes 8 bytes, however long its word is."""
+    return levels.astype(object) if levels.dtype.kind == "U" else levels

@@ -25,21 +25,11 @@ __all__ = ["AutoChoice", "AutoFit", "AutoLearner", "AutoModel"]
 
 @dataclass(frozen=True, eq=False)
 class AutoModel:
-    """What a fitted AnyMix says of rows, as `LinearModel` does.
+    """What a fitted AnyMix says of rows, as `LinearModel` does."""
 
-    Parameters
-    ----------
-    estimator : AnyMixClassifier or AnyMixRegressor
-        The fitted estimator; its classes are the places in `classes`.
-    classes : ndarray of shape (K,) or None
-        The classes; None in regression.
-    domain_names : ndarray of shape (p,)
-        The domains.
-    """
-
-    estimator: Any
-    classes: NDArray[Any] | None
-    domain_names: NDArray[Any]
+    estimator: Any  # fitted estimator
+    classes: NDArray[Any] | None  # (K,) classes
+    domain_names: NDArray[Any]  # (p,) domains
     uses_domain = False  # it may be given, and need not
 
     def predict(self, X: Any, domains: Any = None) -> NDArray[Any]:
@@ -57,15 +47,9 @@ class AutoModel:
 
 @dataclass(frozen=True, eq=False)
 class AutoChoice:
-    """What was chosen for all rows.
+    """What was chosen for all rows."""
 
-    Parameters
-    ----------
-    estimator : AnyMixClassifier or AnyMixRegressor
-        Fitted to all rows.
-    """
-
-    estimator: Any
+    estimator: Any  # fitted to all rows
     frontier = None
     certificate = None
 
@@ -87,15 +71,9 @@ class AutoChoice:
 
 @dataclass(frozen=True, eq=False)
 class AutoFit:
-    """A fitted AnyMix, where a linear model would have its LinearFit.
+    """A fitted AnyMix, where a linear model would have its LinearFit."""
 
-    Parameters
-    ----------
-    model : AutoModel
-        The model, which predicts.
-    """
-
-    model: AutoModel
+    model: AutoModel  # model, which predicts
 
     @property
     def estimator(self) -> AnyMixClassifier | AnyMixRegressor:
@@ -106,21 +84,11 @@ class AutoFit:
 
 @dataclass(frozen=True, eq=False)
 class AutoLearner:
-    """AnyMixClassifier or AnyMixRegressor, fitted to each part anew.
+    """AnyMixClassifier or AnyMixRegressor, fitted to each part anew."""
 
-    Parameters
-    ----------
-    mixtures : MixtureSet
-        Λ.
-    groups : ndarray of shape (n,) or None
-        The group of each row; one is never in two folds.
-    n_jobs : int
-        How many processes share the folds of trees.
-    """
-
-    mixtures: MixtureSet
-    groups: NDArray[Any] | None = None
-    n_jobs: int = 1
+    mixtures: MixtureSet  # Λ
+    groups: NDArray[Any] | None = None  # (n,) group of each row
+    n_jobs: int = 1  # how many processes share the folds of trees
 
     def search(self, rows: Rows, part: Part = ALL) -> None:
         """It is chosen where it is fitted."""

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anymix.auditing.guarantees import Guarantee, probability
-from anymix.auditing.terminal_tables import TerminalTable
-from anymix.auditing.titles import LOSS_TITLES
-from anymix.auditing.words import plain, short
+from anymix.auditing.words import LOSS_TITLES, TerminalTable, plain, short
 from anymix.bounds import (
     DomainAdvice,
     advise_domains,

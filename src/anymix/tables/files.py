@@ -18,6 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from anymix.errors import InputError
 from anymix.tables.chunks import MisreadError, put_together
 from anymix.tables.frames import no_column, pandas
@@ -27,7 +30,7 @@ from anymix.tables.reading import Reading, as_dates
 EXCEL = ("xlsx", "xlsm")
 CHUNK = 20_000  # rows read at a time
 
-__all__ = ["EXCEL", "Source", "opened_table", "read_table", "write_sheet"]
+__all__ = ["EXCEL", "Source", "drawn_rows", "opened_table", "read_table", "write_sheet"]
 
 
 def write_sheet(book: Path, out: Path) -> None:
@@ -85,6 +88,7 @@ def read_table(
     types: Mapping[str, str] | None = None,
     drop: Sequence[str] = (),
     source: Source | None = None,
+    rows: NDArray[np.intp] | None = None,
 ) -> Any:
     """A CSV, TSV, Excel or Parquet file as a pandas frame of numbers, categories and dates.
 
@@ -120,6 +124,8 @@ def read_table(
         Columns that are not needed: two of them may have the same name.
     source : Source, optional
         The same file, if `opened_table` has looked at it already.
+    rows : ndarray of int, optional
+        The places of the rows to keep, sorted; what a column is, all rows decide. By default all.
 
     Returns
     -------
@@ -142,8 +148,10 @@ def read_table(
     known |= reading.strings
     while True:
         chunks = reading.settled(source.chunks(known, text, only, reading))
+        n = source.n if rows is None else len(rows)
+        chunks = chunks if rows is None else _only(chunks, rows)
         try:
-            frame = put_together(source.path, source.n, chunks, named, reading.levels)
+            frame = put_together(source.path, n, chunks, named, reading.levels)
         except MisreadError as error:  # read those columns as strings from the start
             known |= reading.again(error, known)
             continue
@@ -152,6 +160,23 @@ def read_table(
         frame.attrs |= {"columns": source.names, "notes": reading.notes}
         frame.attrs["left_out"] += source.twins
         return frame
+
+
+def drawn_rows(n: int, count: int) -> NDArray[np.intp]:
+    """The places of so many of n rows, sorted; of all if there are no more."""
+    if n <= count:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).choice(n, count, replace=False))
+
+
+def _only(chunks: Iterator[Any], places: NDArray[np.intp]) -> Iterator[Any]:
+    """Of each chunk the rows at these places of the table."""
+    start = 0
+    for chunk in chunks:
+        first, last = np.searchsorted(places, (start, start + len(chunk)))
+        if last > first:  # a chunk without rows would look like one of missing values
+            yield chunk.iloc[places[first:last] - start]
+        start += len(chunk)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from anymix.estimators.choices import fit_candidates, fit_choice
 from anymix.estimators.domain_features import Kind, widened
-from anymix.estimators.fitting import LinearFit, fit_problem
+from anymix.estimators.fitting import LinearFit, fit_problem, overfit_message
 from anymix.estimators.ordinary import choose_ordinary
-from anymix.estimators.overfitting import overfit_message
 from anymix.estimators.searching import (
     ROBUST_GAMMAS,
     ROBUSTNESS,

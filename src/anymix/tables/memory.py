@@ -1,4 +1,4 @@
-"""Whether a table fits into memory comfortably, so that it need not be read in stretches."""
+"""Whether a table fits into memory comfortably."""
 
 from __future__ import annotations
 
@@ -10,16 +10,31 @@ from pathlib import Path
 from anymix.errors import InputError
 from anymix.tables.files import Source
 
-__all__ = ["available", "bytes_of", "fits"]
+__all__ = ["available", "bytes_of", "check_fits", "fits"]
 
-COPIES = 5  # of every number: the frame, X, and what the solver and the sorting make of them
+COPIES = 5  # of every number: the frame, X, and what the solver, or an audit, makes of them
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def fits(source: Source, memory: int | None = None, only: Collection[str] | None = None) -> bool:
     """Whether a table fits into so many bytes; None is half of what is free."""
-    needed = 8 * COPIES * source.n * len(source.names if only is None else only)
-    return needed <= (available() // 2 if memory is None else memory)
+    return _needed(source, only) <= _limit(memory)
+
+
+def check_fits(source: Source, memory: int | None, only: Collection[str]) -> None:
+    """Refuse columns that do not fit into so many bytes."""
+    if not fits(source, memory, only):
+        found = f"is {_limit(memory) / 1e6:,.3g} MB, but {source.n:,} rows of {len(only)} columns"
+        needed = f"take about {_needed(source, only) / 1e6:,.3g} MB"
+        raise InputError("memory", f"{found} {needed}", "allow more, or give some of the rows")
+
+
+def _needed(source: Source, only: Collection[str] | None) -> int:
+    return 8 * COPIES * source.n * len(source.names if only is None else only)
+
+
+def _limit(memory: int | None) -> int:
+    return available() // 2 if memory is None else memory
 
 
 def bytes_of(text: str) -> int:

@@ -121,9 +121,9 @@ class Table:
         """Whether the frames are needed after the first part is fitted."""
         return not self.has_test and (len(self.splits) > 1 or self.n <= ways.ROWS_TO_FOLD)
 
-    def deal(self, folds: int | None, holdout: float | None) -> None:
+    def deal(self, evaluation: float | np.integer[Any] | None) -> None:
         """Judge on folds, or on a share held out."""
-        found = ways.plan(self.rows, folds, holdout, self.groups)
+        found = ways.plan(self.rows, evaluation, self.groups)
         self.splits, self.judged_on = found.splits, found.judged_on
         self._reorder(found.order)
         self.rows = replace(

@@ -33,27 +33,28 @@ class Plan:
 
 
 def plan(
-    rows: Rows, folds: int | None, holdout: float | None, groups: NDArray[Any] | None = None
+    rows: Rows, evaluation: float | np.integer[Any] | None, groups: NDArray[Any] | None = None
 ) -> Plan:
     """Which rows to fit and which to judge on, with a fair share of every domain and class."""
     n = len(rows)
-    if folds is not None and holdout is not None:
-        raise InputError("folds", f"is {folds} and holdout {holdout}", "give one of them")
-    if folds is not None and not 2 <= folds <= n:
-        raise InputError("folds", f"is {folds}", f"give 2 to {n}, the number of rows")
-    if holdout is not None and not 0 < holdout < 1:
-        raise InputError("holdout", f"is {holdout}", "give a share inside (0, 1)")
+    if evaluation is None:
+        evaluation = 5 if n <= ROWS_TO_FOLD else 0.25
     order = sorted_rows(rows, np.random.default_rng(0))
-    if folds or (holdout is None and n <= ROWS_TO_FOLD):
-        folds = folds or 5
+    if isinstance(evaluation, int | np.integer):
+        if not 2 <= evaluation <= n:
+            fix = f"give 2 to {n}, the number of rows"
+            raise InputError("evaluation", f"is {evaluation}", fix)
+        folds = int(evaluation)
         said = f"all rows, in {folds} parts, each predicted by models that had not seen it"
         if groups is None:
             return Plan(order, list(deal(np.arange(n), folds)), said)
         return Plan(np.arange(n), list(deal_groups(rows, groups, folds)), said + WHOLE)
+    if not 0 < evaluation < 1:
+        raise InputError("evaluation", f"is {evaluation}", "give a share inside (0, 1)")
     if groups is None:
-        fit, held = hold_out(order, holdout or 0.25)
+        fit, held = hold_out(order, evaluation)
     else:
-        fit, held = deal_groups(rows, groups, max(2, round(1 / (holdout or 0.25))))[0]
+        fit, held = deal_groups(rows, groups, max(2, round(1 / evaluation)))[0]
     splits: list[Split] = [(slice(0, len(fit)), slice(len(fit), n))]
     said = f"{len(held):,} rows that the models had not seen" + WHOLE * (groups is not None)
     return Plan(np.concatenate([fit, held]), splits, said)

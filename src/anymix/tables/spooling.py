@@ -25,7 +25,7 @@ from anymix.tables.frames import pandas
 from anymix.tables.memory import fits
 from anymix.tables.reading import Reading
 
-__all__ = ["Spool", "read_or_spool", "room", "spooled"]
+__all__ = ["Spool", "read_or_spool", "spooled"]
 
 STRETCH = 32_768  # rows that are read together
 
@@ -89,7 +89,7 @@ class Spool:
     def fill(self, chunks: Iterator[Any], levels: Collection[str] = ()) -> None:
         """Take in all rows; words of some columns stay levels, though all may be numbers."""
         left_out: set[str] = set()
-        with room(self._folder.name):
+        with _room(self._folder.name):
             for chunk in chunks:
                 for name in (c for c in chunk.columns if c not in left_out):
                     column = self._columns.get(name)
@@ -143,7 +143,7 @@ class Spool:
 
 
 @contextmanager
-def room(folder: str) -> Iterator[None]:
+def _room(folder: str) -> Iterator[None]:
     """Say plainly that a disk is full."""
     try:
         yield

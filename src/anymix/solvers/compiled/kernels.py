@@ -1,8 +1,9 @@
 """The steps of `stochastic.py` for linear models, compiled: the same uniforms, the same numbers.
 
-All compiled code is in this file, for Numba keeps it on disk (`cache=True`) until *this file*
-changes: a callee elsewhere could change unseen. A step is read from top to bottom of `advance`, at
-the end; before it come the arrays that it works on, then its parts.
+All compiled code but the losses is in this file, for Numba keeps it on disk (`cache=True`) until
+*this file* changes: a callee elsewhere could change unseen. Losses are called by their addresses.
+A step is read from top to bottom of `advance`, at the end; before it come the arrays that it works
+on, then its parts.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from copy import deepcopy
+from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -70,7 +73,6 @@ def fast(function: Function) -> Function:
 #
 # Dense  λ itself, O(p) a step; or `Euclidean` or `Entropic`, trees with O(log p) a step.
 
-LOG, HUBER, HINGE, SOFTMAX = 0, 1, 2, 3  # losses; the squared error is Huber's with δ = ∞
 SGD, MOMENTUM, ADAGRAD, ADAM = 0, 1, 2, 3
 SCALE, SUM, SQUARE, SINCE = 0, 1, 2, 3  # places in Lazy.numbers
 NOTHING, LISTS, VECTORS = 0, 1, 2  # what is known of the last step
@@ -79,8 +81,9 @@ NOTHING, LISTS, VECTORS = 0, 1, 2  # what is known of the last step
 class Rules(NamedTuple):
     """What is played, as numbers."""
 
-    loss: int
-    huber: float  # its δ
+    value: int  # the address of ℓ(z, y, parameter) of one score
+    slope: int  # and that of ℓ'
+    parameter: float
     weighted: bool  # or per domain
     batch: int
     uniform: bool  # or every domain
@@ -747,7 +750,35 @@ def fetch_places(first: Integers, values: Array, drag: Array, domains: Integers)
 
 # -- gradients -------------------------------------------------------------------------------------
 #
-# δ_w as slopes of rows and δ_λ as entries: the losses of `losses.py` and their slopes.
+# δ_w as slopes of rows and δ_λ as entries. The loss of one score and its slope are called by their
+# addresses: each is compiled apart and kept with the file of its loss.
+
+
+def _call(context: Any, address: Any, z: Any, y: Any, parameter: Any) -> Any:
+    """The function (z, y, parameter) -> float at an address, which raises nothing."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number, place = ir.DoubleType(), ir.IntType(8).as_pointer()
+        inputs = [number.as_pointer(), place.as_pointer(), number, number, number]
+        kind = ir.FunctionType(ir.IntType(32), inputs).as_pointer()
+        result, nothing = cgutils.alloca_once(builder, number), ir.Constant(inputs[1], None)
+        builder.call(builder.inttoptr(arguments[0], kind), [result, nothing, *arguments[1:]])
+        return builder.load(result)
+
+    return types.float64(types.int64, types.float64, types.float64, types.float64), generate
+
+
+call = cast(Callable[[int, float, float, float], float], intrinsic(_call))
+
+
+@cache  # keeps the machine code alive
+def address(function: Callable[[float, float, float], float]) -> int:
+    """Where the machine code of a function (z, y, parameter) -> float is, as `call` calls it."""
+    compiled: Any = jit(function)
+    numbers = (types.float64,) * 3
+    compiled.compile(numbers)
+    found = compiled.overloads[numbers]
+    return int(found.library.get_pointer_to_function(found.fndesc.mangled_name))
 
 
 @inline
@@ -767,10 +798,10 @@ def model_slopes(
         if dense is not None and not rules.weighted:
             c = dense.mixture[j // b] / b
         scores(data, step, w, scale, i)
-        if rules.loss == SOFTMAX:
+        if len(step.scores) > 1:
             softmax(step.scores, int(data.y[i]))
         else:
-            step.scores[0] = slope(rules, step.scores[0], data.y[i])
+            step.scores[0] = call(rules.slope, step.scores[0], data.y[i], rules.parameter)
         for a in range(len(step.scores)):
             step.slopes[j, a] = c * step.scores[a]
             finite &= math.isfinite(step.slopes[j, a])
@@ -789,10 +820,10 @@ def mixture_entries(
         for r in range(j * rows_each, (j + 1) * rows_each):
             i = chosen.mixture_rows[r]
             scores(data, step, w, scale, i)
-            if rules.loss == SOFTMAX:
+            if len(step.scores) > 1:
                 total += softmax(step.scores, int(data.y[i]))
             else:
-                total += value(rules, step.scores[0], data.y[i])
+                total += call(rules.value, step.scores[0], data.y[i], rules.parameter)
         step.entries[j] = (total / rows_each - data.offsets[chosen.domains[j]]) * c
         reach += size * (2 * abs(step.entries[j]) + abs(step.entries[m + j]))
     return math.isfinite(reach)  # so is any sum of moves
@@ -819,33 +850,6 @@ def dot(data: Data, i: int, w: Array, at: int) -> float:
         for e in range(data.ends[i], data.ends[i + 1]):
             z += data.values[e] * w[at + data.columns[e]]
     return z
-
-
-@inline
-def value(rules: Rules, z: float, y: float) -> float:
-    """ℓ(z, y) of one score."""
-    if rules.loss == LOG:
-        m = z if y < 0.5 else -z
-        return math.log1p(math.exp(-abs(m))) + max(m, 0.0)
-    if rules.loss == HINGE:
-        return max(1 - (2 * y - 1) * z, 0.0)
-    r = z - y
-    g = min(max(r, -rules.huber), rules.huber)
-    return g * (r - 0.5 * g)
-
-
-@inline
-def slope(rules: Rules, z: float, y: float) -> float:
-    """ℓ'(z, y) of one score."""
-    if rules.loss == LOG:
-        m = z if y < 0.5 else -z
-        e = math.exp(-abs(m))
-        p = (1.0 if m >= 0 else e) / (1 + e)
-        return p if y < 0.5 else -p
-    if rules.loss == HINGE:
-        s = 2 * y - 1
-        return -s if 1 - s * z > 0 else 0.0
-    return min(max(z - y, -rules.huber), rules.huber)
 
 
 @inline

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from anymix.mixtures import DirichletPrior
-from anymix.problem.losses import CrossEntropy, Hinge
 from anymix.solvers.compiled import kernels
 from anymix.solvers.compiled.kernels import (
     Choice,
@@ -95,11 +94,12 @@ def _is_uniform(game: Game) -> bool:
 def rules_of(game: Game) -> Rules:
     """What is played, as codes and numbers."""
     problem, rule, p = game.problem, game.optimizer, game.problem.n_domains
-    losses = {CrossEntropy: kernels.LOG, Hinge: kernels.HINGE}
-    loss = losses.get(type(problem.loss), kernels.HUBER)
+    loss = problem.loss.scalar
+    assert loss is not None  # as `stochastic` has made sure
     return Rules(
-        loss=loss if problem.n_scores == 1 else kernels.SOFTMAX,
-        huber=float(getattr(problem.loss, "delta", math.inf)),
+        value=kernels.address(loss.value),
+        slope=kernels.address(loss.slope),
+        parameter=float(loss.parameter),
         weighted=_is_weighted(game),
         batch=_n_rows(game) // (1 if _is_weighted(game) else p),
         uniform=_is_uniform(game),
