@@ -29,9 +29,11 @@ from anymix import datasets
 from anymix.errors import InputError
 from anymix.flower import (
     AgnosticStrategy,
+    Judging,
     Limits,
     LocalGrid,
     Robust,
+    Steps,
     client_app,
     federated_solve,
 )
@@ -124,11 +126,8 @@ def liars() -> dict[str, Any]:
 
     def train(grid: LocalGrid, **options: Any) -> Any:
         strategy = AgnosticStrategy(
-            step_w=0.1,
-            step_mixture=0.3,
-            server_optimizer=Adam(),
-            optimistic=True,
-            output="last",
+            steps=Steps(0.1, 0.3, optimizer=Adam(), optimistic=True),
+            judging=Judging(output="last"),
             **options,
         )
         return strategy.start(grid, num_rounds=ROUNDS).w

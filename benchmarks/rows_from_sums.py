@@ -89,7 +89,14 @@ def chooses(T: float = 1e13) -> tuple[Array, int]:
     def total(c: float) -> Array:
         nonlocal asked
         asked += 1
-        settings = {"seed": 0, "round": 1, "batch_size": 0, "local_steps": 1, "step": 1.0}
+        settings = {
+            "seed": 0,
+            "round": 1,
+            "batch_size": 0,
+            "local_epochs": 0,
+            "corrects": False,
+            "step": 1.0,
+        }
         settings |= {"gamma": 0.0, "weights": np.repeat([1.0, 0.0], 3)}
         content = pack({"w": T * np.append(v, -c)}, settings)
         messages = [Message(content, node, TRAIN) for node in grid.get_node_ids()]

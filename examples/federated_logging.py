@@ -3,7 +3,7 @@
     python examples/federated_logging.py [tensorboard|mlflow|wandb] [FOLDER]
 
 Ten clients in this process; λ, the loss of every domain, clients, bytes and seconds of each round.
-`evaluate_fn` is called after every round, so the curves grow while the run goes on. Without a name,
+`on_round` is called after every round, so the curves grow while the run goes on. Without a name,
 whatever is installed is used. Nothing is sent anywhere: MLflow writes into a folder, and W&B is
 offline (`wandb sync` would send it).
 """
@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 from flwr.app import Context
 
+import anymix as ax
 from anymix.flower import AgnosticStrategy, LocalGrid, Patience, client_app
+from anymix.flower.results import numbers
 
 Log = Callable[[int, dict[str, float]], None]
 
@@ -37,21 +39,12 @@ def load(context: Context) -> tuple[Any, Any, Any]:
 def train(log: Log) -> int:
     """A run whose rounds are logged as they end; how many there were."""
     grid = LocalGrid(client_app(load), nodes=10)
-    strategy = AgnosticStrategy(gamma=1e-3, patience=Patience(min_clients=10))
+    strategy = AgnosticStrategy(ax.Objective(gamma=1e-3), patience=Patience(min_clients=10))
 
-    def look(number: int, arrays: Any) -> None:
-        log(number, numbers(strategy.history[-1]))
-
-    return len(strategy.start(grid, num_rounds=ROUNDS, evaluate_fn=look).history)
-
-
-def numbers(record: dict[str, Any]) -> dict[str, float]:
-    """The numbers of a record, one for each domain where it has a list."""
-    found = {k: float(v) for k, v in record.items() if isinstance(v, int | float) and k != "round"}
-    for name in ("mixture", "domain_losses"):
-        pairs = zip(record["domains"], record[name], strict=True)
-        found |= {f"{name}/{domain}": float(value) for domain, value in pairs}
-    return found
+    result = strategy.start(
+        grid, num_rounds=ROUNDS, on_round=lambda record: log(record["round"], numbers(record))
+    )
+    return len(result.history)
 
 
 def tensorboard(folder: Path) -> int:

@@ -49,6 +49,9 @@ def test_limits_cut_by_mass_and_leave_the_rest_alone() -> None:
     A, B = np.array([0.2, 0.1, 0.2]), np.array([0.2, 0.5, 0.5])
     assert Limits().cut(given, A, B, 1) is given
     assert Limits(update=10.0).cut(given, A, B, 1) is given  # 10 · 0.5 is its length
-    cut = Limits(loss=1.0, update=1.0).cut(given, A, B, local_steps=2)
+    cut = Limits(loss=1.0, update=1.0).cut(given, A, B)
     np.testing.assert_allclose(cut.losses, [0.2, 0.0, 0.2])
-    np.testing.assert_allclose(cut.update, [0.6, 0.8])
+    np.testing.assert_allclose(cut.update, [0.3, 0.4])
+    two = Contribution(np.array([3.0, 4.0, 0.0, 0.1]), given.losses)  # with the gradients of epochs
+    cut = Limits(update=1.0).cut(two, A, B, vectors=2)
+    np.testing.assert_allclose(cut.update, [0.3, 0.4, 0.0, 0.1])

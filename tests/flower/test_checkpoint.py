@@ -15,12 +15,12 @@ import pytest
 from flower.clients import grid_of
 from flower.test_faults import STEPS, stumbling
 
-from anymix.flower import AgnosticStrategy, Patience
+from anymix.flower import AgnosticStrategy, Patience, Steps
 
 RUN = """
 import os, signal, sys
 import anymix as ax
-from anymix.flower import AgnosticStrategy
+from anymix.flower import AgnosticStrategy, Steps, Work
 from anymix.solvers.samplers import Weighted
 from anymix.solvers.optimizers import Adam
 from flower.clients import grid_of
@@ -39,8 +39,8 @@ if kill_in_save:  # after the new file is written beside, before it takes the pl
         return replace(new, target)
     os.replace = fatal
 strategy = AgnosticStrategy(
-    step_w=0.05, step_mixture=0.1, sampler=Weighted(2), server_optimizer=Adam(), optimistic=True,
-    adversary="entropic", checkpoint=path, seed=5,
+    steps=Steps(0.05, 0.1, optimizer=Adam(), optimistic=True, adversary="entropic"),
+    work=Work(Weighted(2)), checkpoint=path, seed=5,
 )
 result = strategy.start(grid_of("mixed", seed=int(sys.argv[4])), num_rounds=8, evaluate_fn=maybe)
 print(result.w.tobytes().hex(), result.mixture.tobytes().hex(), result.w_average.tobytes().hex(),
@@ -73,7 +73,7 @@ def test_a_killed_server_resumes_to_the_same_bits(tmp_path: Path, where: str) ->
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     AgnosticStrategy(checkpoint=path, **STEPS).start(grid_of(), num_rounds=1)
-    strategy = AgnosticStrategy(checkpoint=path, optimistic=True, **STEPS)
+    strategy = AgnosticStrategy(steps=Steps(0.3, 0.1, optimistic=True), checkpoint=path)
     with pytest.raises(ValueError, match=r"optimistic=False.*this one has.*optimistic=True"):
         strategy.start(grid_of(), num_rounds=2)
     path.write_bytes(b"half a file")

@@ -12,19 +12,20 @@ from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 from torch import nn
 
 import anymix as ax
-from anymix.flower import AgnosticStrategy, LocalGrid, client_app
+from anymix.flower import AgnosticStrategy, LocalGrid, Steps, Work, client_app
 from anymix.flower.client import answer, node_key
 from anymix.flower.client_rows import DomainTable, LinearRows
 from anymix.flower.torch_rows import ModuleRows
 from anymix.flower.wire import TRAIN, pack
 from anymix.solvers.samplers import FullBatch, PerDomain
 
-STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
+STEPS: dict[str, Any] = {"steps": Steps(0.3, 0.1)}
 TRAINING: dict[str, Any] = {
     "seed": 0,
     "round": 1,
     "batch_size": 0,
-    "local_steps": 1,
+    "local_epochs": 0,
+    "corrects": False,
     "step": 0.1,
     "gamma": 0.0,
 }
@@ -49,20 +50,6 @@ def test_an_answer_is_sums_over_the_rows_of_the_domains_asked_for() -> None:
     web = domains == "web"
     expected = [0, 0, 2 * losses[web].sum(), (domains == "chat").sum(), 0, web.sum()]
     np.testing.assert_allclose(settings["sums"], expected, rtol=1e-12)
-
-
-def test_local_steps_add_up_the_gradients_on_the_way() -> None:
-    rows, problem = linear()
-    mixture = np.array([0.2, 0.3, 0.1])  # mass 0.6
-    weights = np.concatenate([mixture / problem.sizes, np.zeros(3)])
-    settings = {**TRAINING, "local_steps": 3, "gamma": 0.7, "weights": weights}
-    arrays, _ = answer(rows, "7", np.array([0.3, -0.2, 0.5]), settings)
-    w, total = np.array([0.3, -0.2, 0.5]), np.zeros(3)
-    for _ in range(3):
-        gradient = problem.gradient(w, mixture) + 0.6 * 0.7 * w * [1, 1, 0]
-        total += gradient
-        w = w - 0.1 / 0.6 * gradient
-    np.testing.assert_allclose(arrays["update"], total, rtol=1e-10)
 
 
 def test_batches_are_unbiased_and_of_the_domains_asked_for() -> None:
@@ -110,8 +97,7 @@ def bce(score: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("sampler", [FullBatch(), PerDomain(3)])
-@pytest.mark.parametrize("local_steps", [1, 3])
-def test_a_module_gives_the_numbers_of_the_linear_model(sampler: Any, local_steps: int) -> None:
+def test_a_module_gives_the_numbers_of_the_linear_model(sampler: Any) -> None:
     X, y, domains = table()
     X = X.astype(np.float32).astype(np.float64)  # a module sees float32
     parts = spread("mixed", domains)
@@ -119,7 +105,7 @@ def test_a_module_gives_the_numbers_of_the_linear_model(sampler: Any, local_step
     results = []
     for options in ({}, {"model": Net, "loss": bce}):
         grid = LocalGrid(app_of(X, y, domains, parts, **options), len(parts))
-        strategy = AgnosticStrategy(sampler=sampler, local_steps=local_steps, **STEPS)
+        strategy = AgnosticStrategy(work=Work(sampler=sampler), **STEPS)
         results.append(strategy.start(grid, start, num_rounds=10))
     np.testing.assert_allclose(results[0].w, results[1].w, atol=1e-9)
     np.testing.assert_allclose(results[0].mixture, results[1].mixture, atol=1e-9)
@@ -137,7 +123,7 @@ def test_a_deep_module_in_float32_learns() -> None:
 
     def train() -> Any:
         grid = LocalGrid(app_of(X, y, domains, parts, model=model), len(parts))
-        strategy = AgnosticStrategy(ax.Point([0.5, 0.3, 0.2]), step_w=1.0, step_mixture=0.0)
+        strategy = AgnosticStrategy(ax.Point([0.5, 0.3, 0.2]), steps=Steps(1.0, 0.0))
         return strategy.start(grid, record, num_rounds=20)
 
     result = train()
@@ -231,7 +217,7 @@ def test_a_first_step_by_hand() -> None:
     """One row a client: w_1 = −γ_w Σ λ_k (σ(0) − y) x, λ_1 = λ_0, for the losses are equal."""
     X, y, domains = np.array([[1.0], [3.0]]), np.array([1, 0]), np.array(["a", "b"])
     grid = LocalGrid(app_of(X, y, domains, [np.array([0]), np.array([1])], intercept=False), 2)
-    result = AgnosticStrategy(step_w=0.1, step_mixture=0.1).start(grid, num_rounds=1)
+    result = AgnosticStrategy(steps=Steps(0.1, 0.1)).start(grid, num_rounds=1)
     assert result.w == pytest.approx([-0.1 * (0.5 * -0.5 * 1.0 + 0.5 * 0.5 * 3.0)])
     assert result.mixture.tolist() == [0.5, 0.5]
     central = ax.stochastic_afl(

@@ -16,14 +16,16 @@ import anymix as ax
 from anymix.errors import InputError
 from anymix.flower import (
     AgnosticStrategy,
+    Judging,
     LocalGrid,
     MissingClientsError,
     Patience,
+    Steps,
     client_app,
     federated_solve,
 )
 
-STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
+STEPS: dict[str, Any] = {"steps": Steps(0.3, 0.1)}
 
 
 def test_one_app_on_two_grids_has_the_rows_of_each() -> None:
@@ -80,14 +82,14 @@ def module_grid(model: Any = mlp) -> LocalGrid:
 
 def test_a_module_starts_at_its_own_weights_and_learns() -> None:
     """At 0 all its gradients but the last bias's are 0, for ever."""
-    strategy = AgnosticStrategy(step_w=0.5, step_mixture=0.05, seed=3)
+    strategy = AgnosticStrategy(steps=Steps(0.5, 0.05), seed=3)
     result = strategy.start(module_grid(), num_rounds=40)
     losses = [r["agnostic_loss"] for r in result.history]
     assert min(losses) < losses[0] - 0.01
     torch.manual_seed(3)
     own = [p.detach().numpy() for p in mlp().parameters()]
     first: list[Any] = []
-    AgnosticStrategy(step_w=0.0, step_mixture=0.0, seed=3).start(
+    AgnosticStrategy(steps=Steps(0.0, 0.0), seed=3).start(
         module_grid(), num_rounds=1, evaluate_fn=lambda t, a: first.append(a)
     )
     assert list(first[0]) == ["0.weight", "0.bias", "2.weight", "2.bias"]
@@ -98,13 +100,13 @@ def test_a_module_starts_at_its_own_weights_and_learns() -> None:
 def test_first_weights_that_are_given_are_taken() -> None:
     zeros = {name: np.zeros(p.shape, "f4") for name, p in mlp().named_parameters()}
     record = ArrayRecord({name: Array(a) for name, a in zeros.items()})
-    result = AgnosticStrategy(step_w=0.0, step_mixture=0.0).start(module_grid(), record, 1)
+    result = AgnosticStrategy(steps=Steps(0.0, 0.0)).start(module_grid(), record, 1)
     assert not np.any(result.w)
 
 
 def test_a_module_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
-    options: dict[str, Any] = {"step_w": 0.5, "step_mixture": 0.05}
+    options: dict[str, Any] = {"steps": Steps(0.5, 0.05)}
     AgnosticStrategy(checkpoint=path, **options).start(module_grid(), num_rounds=2)
     resumed = AgnosticStrategy(checkpoint=path, **options).start(module_grid(), num_rounds=4)
     calm = AgnosticStrategy(**options).start(module_grid(), num_rounds=4)
@@ -138,10 +140,10 @@ def test_a_run_that_diverges_says_so_and_gives_no_model() -> None:
     X, y, domains = table()
     parts = spread("parts", domains)
     app = app_of(3 * X, y, domains, parts, loss=ax.SquaredError())
-    strategy = AgnosticStrategy(step_w=1.0, step_mixture=0.1)
-    with pytest.raises(InputError, match=r"step_w .*diverge: .*loss of"):
+    strategy = AgnosticStrategy(steps=Steps(1.0, 0.1))
+    with pytest.raises(InputError, match=r"step_w makes the run diverge: the loss of .*shorter"):
         strategy.start(LocalGrid(app, len(parts)), num_rounds=40)
-    strategy = AgnosticStrategy(step_w=0.02, step_mixture=0.1)
+    strategy = AgnosticStrategy(steps=Steps(0.02, 0.1))
     assert np.isfinite(strategy.start(LocalGrid(app, len(parts)), num_rounds=40).w).all()
 
 
@@ -152,23 +154,23 @@ def test_a_last_step_that_is_too_long_gives_no_model_either(output: Any, step: f
     X, y, domains = table()
     parts = spread("parts", domains)
     grid = LocalGrid(app_of(3 * X, y, domains, parts, loss=ax.SquaredError()), len(parts))
-    strategy = AgnosticStrategy(step_w=step, step_mixture=0.1, output=output)
+    strategy = AgnosticStrategy(steps=Steps(step, 0.1), judging=Judging(output=output))
     with (
         np.errstate(over="ignore", invalid="ignore"),
         pytest.raises(InputError, match=r"step_w .*diverge: .* result"),
     ):
         strategy.start(grid, num_rounds=1)
-    best = AgnosticStrategy(step_w=1e3, step_mixture=0.1).start(grid, num_rounds=1)
+    best = AgnosticStrategy(steps=Steps(1e3, 0.1)).start(grid, num_rounds=1)
     assert not best.w_best.any()  # the start is the best one
 
 
 def test_a_client_alone_is_not_blamed_for_a_long_step() -> None:
     X, y, domains = table()
     app = app_of(X, y, domains, [np.arange(len(y))], loss=ax.SquaredError())
-    strategy = AgnosticStrategy(step_w=1e200, step_mixture=0.1)
+    strategy = AgnosticStrategy(steps=Steps(1e200, 0.1))
     with (
         np.errstate(over="ignore", invalid="ignore"),
-        pytest.raises(InputError, match=r"step_w .*too long.* round 2"),
+        pytest.raises(InputError, match=r"step_w .* in round 2 .* shorter"),
     ):
         strategy.start(LocalGrid(app, 1), num_rounds=3)
 

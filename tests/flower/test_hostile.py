@@ -12,11 +12,13 @@ from flwr.clientapp import ClientApp
 
 import anymix as ax
 from anymix import datasets
-from anymix.flower import AgnosticStrategy, Limits, LocalGrid, Patience
+from anymix.errors import InputError
+from anymix.flower import AgnosticStrategy, Limits, LocalGrid, Patience, Steps
 from anymix.solvers.optimizers import Adam
 from anymix.solvers.samplers import FullBatch
 
-STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
+SIZES: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
+STEPS: dict[str, Any] = {"steps": Steps(**SIZES)}
 Change = Callable[[dict[str, Any], dict[str, Any]], None]
 
 
@@ -74,7 +76,7 @@ def without(client: int, rounds: int) -> Any:
     X, y, domains = table()
     rest = np.setdiff1d(np.arange(90), spread("parts", domains)[client])
     problem = ax.LinearDomains(X[rest], y[rest], domains[rest])
-    return next(islice(ax.stochastic_afl(problem, sampler=FullBatch(), **STEPS), rounds - 1, None))
+    return next(islice(ax.stochastic_afl(problem, sampler=FullBatch(), **SIZES), rounds - 1, None))
 
 
 @pytest.mark.parametrize("policy", ["skip", "wait"])
@@ -190,7 +192,7 @@ def test_a_model_that_blows_up_is_not_the_clients_fault() -> None:
     X, y, domains = table()
     parts = spread("parts", domains)
     app = app_of(1e9 * X, y, domains, parts, loss=ax.SquaredError())
-    strategy = AgnosticStrategy(step_w=1e6, step_mixture=0.1)
+    strategy = AgnosticStrategy(steps=Steps(1e6, 0.1))
     with (
         np.errstate(over="ignore", invalid="ignore"),
         pytest.raises(ValueError, match="make step_w shorter"),
@@ -204,10 +206,11 @@ def test_one_client_cannot_send_the_model_to_infinity_in_silence() -> None:
 
     grid = grid_of("parts")
     grid.app = Tampered(grid.app, 2, huge_update)
-    strategy = AgnosticStrategy(step_w=10.0, step_mixture=0.1)
-    with pytest.raises(ValueError, match=r"round \d; .*Limits\(loss=..., update=...\)"):
+    strategy = AgnosticStrategy(steps=Steps(10.0, 0.1))
+    with pytest.raises(InputError, match=r"Limits\(loss=..., update=...\)") as raised:
         strategy.start(grid, num_rounds=3)
-    strategy = AgnosticStrategy(step_w=0.3, step_mixture=0.1, limits=Limits(update=1.0))
+    assert raised.value.argument == "step_w"
+    strategy = AgnosticStrategy(steps=Steps(0.3, 0.1), limits=Limits(update=1.0))
     assert np.linalg.norm(strategy.start(grid, num_rounds=3).w) < 1
 
 
@@ -228,7 +231,7 @@ def test_losses_are_cut_to_the_bound_and_counted() -> None:
         settings["sums"][:2] = [1e6, 0.0]
 
     grid = LocalGrid(Tampered(app_of(X, y, domains, parts), 0, lie), 2)
-    strategy = AgnosticStrategy(step_w=0.1, step_mixture=0.1, limits=Limits(loss=2.0))
+    strategy = AgnosticStrategy(steps=Steps(0.1, 0.1), limits=Limits(loss=2.0))
     result = strategy.start(grid, num_rounds=1)
     honest = np.log(2)
     expected = [(2.0 + honest) / 2, honest / 2]
@@ -245,7 +248,7 @@ def test_updates_are_shortened_to_the_bound() -> None:
     for bound in (None, 2.0):
         grid = grid_of("domain")
         grid.app = Tampered(grid.app, 1, lie)
-        strategy = AgnosticStrategy(step_w=1.0, step_mixture=0.1, limits=Limits(update=bound))
+        strategy = AgnosticStrategy(steps=Steps(1.0, 0.1), limits=Limits(update=bound))
         result = strategy.start(grid, num_rounds=1)
         moves.append(np.linalg.norm(result.w))
     assert moves[0] > 1e6
@@ -266,7 +269,7 @@ def honest_worst(data: Any, k: int | None, rounds: int, **options: Any) -> tuple
     app = app_of(X, y, domains, parts)
     grid = LocalGrid(app if k is None else Tampered(app, 0, liar(k)), 20)
     strategy = AgnosticStrategy(
-        step_w=0.05, step_mixture=0.2, server_optimizer=Adam(), gamma=1e-4, **options
+        ax.Objective(gamma=1e-4), steps=Steps(0.05, 0.2, optimizer=Adam()), **options
     )
     result = strategy.start(grid, num_rounds=rounds)
     rows = np.concatenate(parts[1:])

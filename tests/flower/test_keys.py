@@ -19,12 +19,13 @@ from anymix.flower import (
     LocalGrid,
     MissingClientsError,
     Patience,
+    Steps,
     client_app,
     federated_solve,
 )
 from anymix.flower.members import Members
 
-STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
+STEPS: dict[str, Any] = {"steps": Steps(0.3, 0.1)}
 
 
 class Impostor(ClientApp):

@@ -34,6 +34,7 @@ from anymix.errors import InputError
 from anymix.flower import (
     AgnosticStrategy,
     ClientLimits,
+    Judging,
     LocalGrid,
     Noise,
     Patience,
@@ -57,9 +58,10 @@ def question(w: Array | None = None, want: tuple[str, ...] = LOOK, **options: An
 
 
 def settings(**changed: Any) -> dict[str, Any]:
-    """Those of a question of a training without local steps."""
-    usual = {"seed": 0, "round": 1, "batch_size": 0, "local_steps": 1, "step": 1.0, "gamma": 0.0}
-    return {**usual, "local_epochs": 0, "weights": np.ones(6), "hold_out": [0.0, 0], **changed}
+    """Those of a question of a training without epochs."""
+    usual = {"seed": 0, "round": 1, "batch_size": 0, "local_epochs": 0, "step": 1.0, "gamma": 0.0}
+    usual["corrects"] = False
+    return {**usual, "weights": np.ones(6), "hold_out": [0.0, 0], **changed}
 
 
 def spent(limits: ClientLimits) -> set[tuple[int, int]]:
@@ -265,7 +267,7 @@ def test_other_ways_to_a_switch_are_refused(asked: Question, tmp_path: Path) -> 
         (TRAIN, {"w": np.zeros(D)}, {"batch_size": 1}),
         (TRAIN, {"w": np.zeros(D)}, {"hold_out": [0.01, 0]}),
         (TRAIN, {"w": np.zeros(D)}, {"hold_out": [-0.01, 0]}),
-        (TRAIN, {"w": np.zeros(D)}, {"local_steps": 2, "step": 1e13}),
+        (TRAIN, {"w": np.zeros(D)}, {"local_epochs": 2, "step": 1e13}),
         (TRAIN, {"w": np.zeros(D)}, {"local_epochs": 1}),
         (MOMENTS, {}, {"hold_out": [0.01, 0], "products": False}),
         (FOLDS, {}, {"folds": 500, "seed": 0, "about": "counts"}),
@@ -321,8 +323,14 @@ def test_a_row_that_is_alone_in_a_column_is_read_all_the_same(tmp_path: Path) ->
     ("run", "setting"),
     [
         (lambda grid: federated_fit(grid), "limits.kinds"),
-        (lambda grid: AgnosticStrategy(gamma=0.01).start(grid, num_rounds=70), "limits.questions"),
-        (lambda grid: AgnosticStrategy(hold_out=0.2).start(grid, num_rounds=2), "limits.kinds"),
+        (
+            lambda grid: AgnosticStrategy(ax.Objective(gamma=0.01)).start(grid, num_rounds=70),
+            "limits.questions",
+        ),
+        (
+            lambda grid: AgnosticStrategy(judging=Judging(hold_out=0.2)).start(grid, num_rounds=2),
+            "limits.kinds",
+        ),
         (
             lambda grid: federated_certify(grid, None, np.zeros(D), np.ones(3) / 3, gamma=0.1),
             "limits.rows",
@@ -354,7 +362,7 @@ def test_cross_validation_with_limits_that_are_opened(tmp_path: Path) -> None:
 
 def test_a_run_of_as_many_rounds_as_are_left_ends_well(tmp_path: Path) -> None:
     found, free = (
-        AgnosticStrategy(gamma=1e-3).start(hospitals(3, limits), num_rounds=57)
+        AgnosticStrategy(ax.Objective(gamma=1e-3)).start(hospitals(3, limits), num_rounds=57)
         for limits in (limits_in(tmp_path), None)
     )
     assert np.array_equal(found.w_best, free.w_best)

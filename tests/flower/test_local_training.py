@@ -14,9 +14,12 @@ from torch import nn
 from anymix.errors import InputError
 from anymix.flower import (
     AgnosticStrategy,
+    Judging,
     LocalGrid,
     LocalTraining,
     MissingClientsError,
+    Steps,
+    Work,
     client_app,
 )
 from anymix.flower.torch_rows import ModuleRows, first_weights
@@ -71,7 +74,9 @@ def test_epochs_by_the_clients_own_optimizer_against_a_hand_written_loop() -> No
     X, y, domains = table()
     local = LocalTraining(optimizer=adam)
     app = app_of(X, y, domains, [np.arange(len(y))], model=mlp, local=local)
-    strategy = AgnosticStrategy(step_w=1.0, step_mixture=0.0, local_epochs=3, output="last")
+    strategy = AgnosticStrategy(
+        steps=Steps(1.0, 0.0), work=Work(local_epochs=3), judging=Judging(output="last")
+    )
     config = ConfigRecord({"lr": 0.05})
     result = strategy.start(LocalGrid(app, 1), num_rounds=2, train_config=config)
     np.testing.assert_allclose(result.w, by_hand(2, 3, 0.05), atol=1e-5)
@@ -79,33 +84,21 @@ def test_epochs_by_the_clients_own_optimizer_against_a_hand_written_loop() -> No
 
 
 def test_epochs_learn_on_many_clients() -> None:
-    strategy = AgnosticStrategy(step_w=1.0, step_mixture=0.05, local_epochs=2, sampler=PerDomain(8))
+    strategy = AgnosticStrategy(
+        steps=Steps(1.0, 0.05), work=Work(local_epochs=2, sampler=PerDomain(8))
+    )
     config = ConfigRecord({"step": 0.3})
     result = strategy.start(grid(), num_rounds=15, train_config=config)
     losses = [r["agnostic_loss"] for r in result.history]
     assert min(losses) < losses[0] - 0.01
     again = AgnosticStrategy(
-        step_w=1.0, step_mixture=0.05, local_epochs=2, sampler=PerDomain(8)
+        steps=Steps(1.0, 0.05), work=Work(local_epochs=2, sampler=PerDomain(8))
     ).start(grid(), num_rounds=15, train_config=config)
     assert again.w.tobytes() == result.w.tobytes()
 
 
-def test_a_train_config_takes_the_place_of_the_settings() -> None:
-    """It was ignored in silence."""
-    steps: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
-    told = AgnosticStrategy(**steps).start(
-        grid_of(), num_rounds=3, train_config=ConfigRecord({"local_steps": 4})
-    )
-    set_so = AgnosticStrategy(local_steps=4, **steps).start(grid_of(), num_rounds=3)
-    assert told.w.tobytes() == set_so.w.tobytes()
-    with pytest.raises(InputError, match=r"train_config\['local_steps'\] is 0"):
-        AgnosticStrategy(**steps).start(
-            grid_of(), num_rounds=1, train_config=ConfigRecord({"local_steps": 0})
-        )
-
-
 def test_an_evaluate_config_is_used_or_refused() -> None:
-    strategy = AgnosticStrategy(step_w=0.3, step_mixture=0.1, hold_out=0.3, evaluate_every=1)
+    strategy = AgnosticStrategy(steps=Steps(0.3, 0.1), judging=Judging(hold_out=0.3, every=1))
     plain = strategy.start(grid(), num_rounds=2)
     small = strategy.start(grid(), num_rounds=2, evaluate_config=ConfigRecord({"chunk": 3}))
     np.testing.assert_allclose(
@@ -116,7 +109,7 @@ def test_an_evaluate_config_is_used_or_refused() -> None:
 
 
 def test_frozen_parameters_are_neither_sent_nor_changed() -> None:
-    result = AgnosticStrategy(step_w=0.3, step_mixture=0.1).start(grid(half_frozen), num_rounds=3)
+    result = AgnosticStrategy(steps=Steps(0.3, 0.1)).start(grid(half_frozen), num_rounds=3)
     assert list(result.arrays) == ["2.weight", "2.bias"]
     assert result.w.shape == (4 * 2 + 2,)
     X, y, domains = table()
@@ -155,8 +148,10 @@ def test_frozen_parameters_that_every_client_draws_anew_are_named() -> None:
         return model
 
     grid = LocalGrid(client_app(lambda context: (X, y, domains), unseeded), 3)
-    with pytest.raises(InputError, match=r"frozen .*same numbers"):
-        AgnosticStrategy(local_epochs=1, step_w=1.0).start(grid, num_rounds=1)
+    with pytest.raises(InputError, match="frozen parameters must be the same numbers"):
+        AgnosticStrategy(steps=Steps(step_w=1.0), work=Work(local_epochs=1)).start(
+            grid, num_rounds=1
+        )
 
 
 def test_a_model_without_anything_to_train_is_refused() -> None:
@@ -194,8 +189,8 @@ def test_the_device_is_the_clients() -> None:
 
 
 def test_epochs_are_for_modules_and_need_a_step() -> None:
-    with pytest.raises(InputError, match=r"local_epochs is 2, .*step_w"):
-        AgnosticStrategy(local_epochs=2)
-    strategy = AgnosticStrategy(step_w=1.0, step_mixture=0.1, local_epochs=2)
-    with pytest.raises(MissingClientsError, match=r"client '\d': .*for models"):
+    with pytest.raises(InputError, match="local_epochs is 2, without a step_w"):
+        AgnosticStrategy(work=Work(local_epochs=2))
+    strategy = AgnosticStrategy(steps=Steps(1.0, 0.1), work=Work(local_epochs=2))
+    with pytest.raises(MissingClientsError, match=r"client '\d': the question is for models"):
         strategy.start(grid_of(), num_rounds=1)

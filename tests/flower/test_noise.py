@@ -28,8 +28,9 @@ GAMMA = 1e-2
 
 
 def asked(weights: Any = (0.02, 0.01, 0.005, 1.0, 1.0, 1.0), **changed: Any) -> dict[str, Any]:
-    usual = {"seed": 0, "round": 1, "batch_size": 0, "local_steps": 1, "step": 1.0, "gamma": 0.0}
-    return {**usual, "local_epochs": 0, "weights": np.array(weights), **changed}
+    usual = {"seed": 0, "round": 1, "batch_size": 0, "local_epochs": 0, "step": 1.0, "gamma": 0.0}
+    usual["corrects"] = False
+    return {**usual, "weights": np.array(weights), **changed}
 
 
 def rows_of(rows: Table) -> LinearRows:
@@ -233,7 +234,9 @@ def excess(parts: list[Table], epsilon: float, folder: Path, seeds: int) -> Arra
     for seed in range(seeds):
         limits = limits_in(folder / str(seed), noise=Noise(epsilon))
         grid = hospitals(len(parts), limits, parts)
-        strategy = AgnosticStrategy(gamma=GAMMA, patience=Patience("stop", min_clients=len(parts)))
+        strategy = AgnosticStrategy(
+            ax.Objective(gamma=GAMMA), patience=Patience("stop", min_clients=len(parts))
+        )
         w = strategy.start(grid, num_rounds=60).w_best
         found.append(problem.losses(w).max() + GAMMA / 2 * np.sum(w[:-1] ** 2) - best)
         assert {q for q, _ in Ledger(limits.ledger).spent().values()} == {60}
@@ -260,7 +263,7 @@ def test_a_run_with_noise_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     limits = limits_in(tmp_path, noise=Noise(8.0))
     grid = hospitals(3, limits)
     for rounds in (3, 6):
-        strategy = AgnosticStrategy(gamma=GAMMA, checkpoint=tmp_path / "run")
+        strategy = AgnosticStrategy(ax.Objective(gamma=GAMMA), checkpoint=tmp_path / "run")
         result = strategy.start(grid, num_rounds=rounds)
     assert result.output == "average"
     assert len(result.history) == 6
@@ -274,6 +277,6 @@ def test_the_result_weighs_late_models_more(tmp_path: Path) -> None:
         models.append(arrays["w"].numpy())
 
     grid = hospitals(2, limits_in(tmp_path, noise=Noise(8.0)))
-    result = AgnosticStrategy(gamma=GAMMA).start(grid, num_rounds=5, evaluate_fn=keep)
+    result = AgnosticStrategy(ax.Objective(gamma=GAMMA)).start(grid, num_rounds=5, evaluate_fn=keep)
     late = np.average(models, axis=0, weights=np.arange(1, 6))
     assert np.allclose(result.w_best, late, atol=1e-12)

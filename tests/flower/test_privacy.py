@@ -10,10 +10,10 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import anymix as ax
-from anymix.flower import AgnosticStrategy, Patience, Privacy
+from anymix.flower import AgnosticStrategy, Patience, Privacy, Steps
 from anymix.flower.aggregation import Contribution
 
-STEPS: dict[str, Any] = {"step_w": 1.0, "step_mixture": 0.1}
+STEPS: dict[str, Any] = {"steps": Steps(1.0, 0.1)}
 
 
 def gaussian_epsilon(z: float, rounds: int, delta: float) -> float:

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 import anymix as ax
 from anymix.errors import InputError
-from anymix.flower import AgnosticStrategy, LocalGrid, client_app, training_run
+from anymix.flower import (
+    AgnosticStrategy,
+    Judging,
+    LocalGrid,
+    Steps,
+    Work,
+    client_app,
+    training_run,
+)
 from anymix.flower.client_rows import LinearRows
 from anymix.flower.members import Members
 from anymix.flower.roster import Member, Roster
@@ -47,7 +55,9 @@ def phones(n: int, p: int, rows: int = 6, **options: Any) -> tuple[LocalGrid, li
 def test_the_first_round_does_not_load_everybody() -> None:
     grid, loaded = phones(300, 20)
     strategy = AgnosticStrategy(
-        step_w=0.1, step_mixture=0.01, sampler=Weighted(2), clients_per_round=4, output="last"
+        steps=Steps(0.1, 0.01),
+        work=Work(sampler=Weighted(2), clients_per_round=4),
+        judging=Judging(output="last"),
     )
     strategy.start(grid, num_rounds=3)
     assert 0 < len(set(loaded)) <= 3 * 8
@@ -60,7 +70,7 @@ def test_a_description_is_as_good_as_the_rows(hold_out: float) -> None:
     for described in (True, False):
         grid, _ = phones(12, 5, described=described)
         rosters.append(Members(grid, settings={"hold_out": [hold_out, 0]}).look())
-        strategy = AgnosticStrategy(step_w=0.3, step_mixture=0.1, hold_out=hold_out)
+        strategy = AgnosticStrategy(steps=Steps(0.3, 0.1), judging=Judging(hold_out=hold_out))
         results.append(strategy.start(grid, num_rounds=3))
     one, two = rosters
     assert one.domains == two.domains
@@ -76,7 +86,9 @@ def test_rows_of_so_many_clients_are_kept() -> None:
     times = {}
     for keep in (True, 6, 3, False):
         grid, loaded = phones(6, 4, described=False, keep=keep)
-        AgnosticStrategy(step_w=0.1, step_mixture=0.1, output="last").start(grid, num_rounds=3)
+        AgnosticStrategy(steps=Steps(0.1, 0.1), judging=Judging(output="last")).start(
+            grid, num_rounds=3
+        )
         times[keep] = len(loaded)
     assert (times[True], times[6], times[False]) == (6, 6, 30)
     assert 6 < times[3] <= 30
@@ -155,8 +167,8 @@ def test_holdings_are_the_table() -> None:
 
 def test_fewer_clients_than_domains_says_what_to_choose() -> None:
     grid, _ = phones(40, 10)
-    strategy = AgnosticStrategy(step_w=0.1, step_mixture=0.1, clients_per_round=5)
-    with pytest.raises(InputError, match=r"is 5 for 10 .*Weighted"):
+    strategy = AgnosticStrategy(steps=Steps(0.1, 0.1), work=Work(clients_per_round=5))
+    with pytest.raises(InputError, match=r"is 5 for 10 domains; give 10 .*Weighted"):
         strategy.start(grid, num_rounds=1)
 
 

@@ -10,9 +10,9 @@ import pytest
 from flower.clients import Tampered, app_of, grid_of, spread, table
 from flwr.app import Error, Message
 
-from anymix.flower import AgnosticStrategy, LocalGrid, Patience
+from anymix.flower import AgnosticStrategy, LocalGrid, Patience, Steps
 
-STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.05}
+STEPS: dict[str, Any] = {"steps": Steps(0.3, 0.05)}
 
 
 class Storm(LocalGrid):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from inspect import signature
 from itertools import islice
 from typing import Any
 
@@ -11,12 +12,13 @@ from flwr.app import Array, ArrayRecord, ConfigRecord
 import anymix as ax
 from anymix import datasets
 from anymix.errors import InputError
-from anymix.flower import AgnosticStrategy, Limits, LocalGrid, Patience, Sum
+from anymix.flower import AgnosticStrategy, Judging, Limits, LocalGrid, Patience, Steps, Sum, Work
 from anymix.flower.training_round import row_weights
 from anymix.solvers.optimizers import Adam
 from anymix.solvers.samplers import FullBatch, PerDomain, Weighted
 
-STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
+SIZES: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
+STEPS: dict[str, Any] = {"steps": Steps(**SIZES)}
 
 
 def problem(**options: Any) -> ax.LinearDomains:
@@ -28,10 +30,11 @@ def problem(**options: Any) -> ax.LinearDomains:
 def test_follows_the_central_algorithm_however_the_rows_are_spread(
     how: str, optimistic: bool
 ) -> None:
-    options: dict[str, Any] = {**STEPS, "gamma": 0.05, "mu": 0.02, "w_radius": 0.2}
+    objective = ax.Objective(gamma=0.05, mu=0.02, w_radius=0.2)
     algorithm = ax.optimistic_afl if optimistic else ax.stochastic_afl
-    central = list(islice(algorithm(problem(), sampler=FullBatch(), **options), 30))[-1]
-    strategy = AgnosticStrategy(optimistic=optimistic, **options)
+    options: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1, "sampler": FullBatch()}
+    central = list(islice(algorithm(problem(), objective, **options), 30))[-1]
+    strategy = AgnosticStrategy(objective, steps=Steps(0.3, 0.1, optimistic=optimistic))
     result = strategy.start(grid_of(how), num_rounds=30)
     np.testing.assert_allclose(result.w, central.w, atol=1e-12)
     np.testing.assert_allclose(result.mixture, central.mixture, atol=1e-12)
@@ -49,10 +52,10 @@ def test_other_losses_optimizers_and_adversaries(loss: Any) -> None:
     parts = spread("mixed", domains)
     grid = LocalGrid(app_of(X, y, domains, parts, loss=loss), len(parts))
     central = ax.LinearDomains(X, y, domains, loss)
-    options: dict[str, Any] = {**STEPS, "adversary": "entropic"}
+    options: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1, "adversary": "entropic"}
     run = ax.stochastic_afl(central, sampler=FullBatch(), optimizer=Adam(), **options)
     last = next(islice(run, 19, None))
-    result = AgnosticStrategy(server_optimizer=Adam(), **options).start(grid, num_rounds=20)
+    result = AgnosticStrategy(steps=Steps(optimizer=Adam(), **options)).start(grid, num_rounds=20)
     np.testing.assert_allclose(result.w, last.w, atol=1e-9)
     np.testing.assert_allclose(result.mixture, last.mixture, atol=1e-9)
 
@@ -63,7 +66,7 @@ def test_memberships_put_a_row_into_several_domains() -> None:
     parts = [np.arange(0, 40), np.arange(40, 90)]
     grid = LocalGrid(app_of(X, y, S, parts), 2)
     central = next(
-        islice(ax.stochastic_afl(ax.LinearDomains(X, y, S), sampler=FullBatch(), **STEPS), 9, None)
+        islice(ax.stochastic_afl(ax.LinearDomains(X, y, S), sampler=FullBatch(), **SIZES), 9, None)
     )
     result = AgnosticStrategy(**STEPS).start(grid, num_rounds=10)
     np.testing.assert_allclose(result.w, central.w, atol=1e-12)
@@ -73,7 +76,7 @@ def test_memberships_put_a_row_into_several_domains() -> None:
 @pytest.mark.parametrize("sampler", [PerDomain(2), Weighted(2)])
 def test_same_seed_same_numbers_whatever_the_node_ids(sampler: Any) -> None:
     def run(node_seed: int, seed: int) -> Any:
-        strategy = AgnosticStrategy(sampler=sampler, seed=seed, **STEPS)
+        strategy = AgnosticStrategy(work=Work(sampler=sampler), seed=seed, **STEPS)
         return strategy.start(grid_of("parts", seed=node_seed), num_rounds=6)
 
     first, second, other = run(0, 7), run(99, 7), run(0, 8)
@@ -110,10 +113,9 @@ def test_replies_are_unbiased(sampler: Any) -> None:
     for seed in range(250):
         strategy = AgnosticStrategy(
             ax.Box([0, 0, 0], [1, 1, 1]),
-            sampler=sampler,
+            steps=Steps(1.0, 1e-3),
+            work=Work(sampler=sampler),
             seed=seed,
-            step_w=1.0,
-            step_mixture=1e-3,  # λ stays inside, so its step is the gradient less its mean
         )
         result = strategy.start(grid, start, num_rounds=1)
         steps.append(np.append(w0 - result.w, (result.mixture - 1 / 3) / 1e-3))
@@ -124,33 +126,15 @@ def test_replies_are_unbiased(sampler: Any) -> None:
 
 
 def test_too_few_clients_for_the_domains() -> None:
-    strategy = AgnosticStrategy(clients_per_round=2, **STEPS)
-    with pytest.raises(ValueError, match=r"clients_per_round is 2 .*3"):
+    strategy = AgnosticStrategy(work=Work(clients_per_round=2), **STEPS)
+    with pytest.raises(ValueError, match="clients_per_round is 2 for 3 domains"):
         strategy.start(grid_of(), num_rounds=1)
-
-
-def test_local_steps_are_the_mean_of_the_clients_models() -> None:
-    """Two clients of one domain each, two local steps, by hand."""
-    X, y = np.array([[1.0], [2.0]]), np.array([1.0, -1.0])
-    domains = np.array(["a", "b"])
-    parts = [np.array([0]), np.array([1])]
-    options = {"loss": ax.SquaredError(), "intercept": False}
-    grid = LocalGrid(app_of(X, y, domains, parts, **options), 2)
-    strategy = AgnosticStrategy(ax.Point([0.25, 0.75]), step_w=0.1, step_mixture=0.0, local_steps=2)
-    result = strategy.start(grid, num_rounds=1)
-    models = []
-    for x, t in zip(X[:, 0], y, strict=True):
-        w = 0.0
-        for _ in range(2):
-            w -= 0.1 * (x * w - t) * x
-        models.append(w)
-    np.testing.assert_allclose(result.w, [0.25 * models[0] + 0.75 * models[1]], rtol=1e-12)
 
 
 def test_a_point_is_standard_federated_learning() -> None:
     sizes = problem().sizes
     reference = sizes / sizes.sum()
-    strategy = AgnosticStrategy(ax.Point(reference), step_w=0.5, step_mixture=1.0)
+    strategy = AgnosticStrategy(ax.Point(reference), steps=Steps(0.5, 1.0))
     result = strategy.start(grid_of(), num_rounds=200)
     pooled = ax.solve(problem(), ax.Point(reference), gamma=0.0)
     assert problem().losses(result.w) @ reference == pytest.approx(pooled.objective, abs=1e-6)
@@ -226,24 +210,27 @@ def test_a_loop_of_ones_own_makes_the_same_rounds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("make", "argument"),
     [
-        ({"local_steps": 0}, "local_steps is 0"),
-        ({"clients_per_round": 1.5}, "clients_per_round is 1.5"),
-        ({"gamma": -1}, "gamma is -1"),
-        ({"w_radius": 0}, "w_radius is 0"),
-        ({"norm": "plain"}, "norm is 'plain' .*Objective"),
-        ({"offsets": [0.1, 0.2, 0.3]}, "offsets is .* Objective"),
-        ({"anchor": [0.1, 0.2]}, "anchor is .* Objective"),
-        ({"mixtures": ax.Objective(), "gamma": 0.1}, "gamma .*beside .*Objective"),
-        ({"sampler": 3}, "sampler is 3"),
-        ({"seed": -1}, "seed is -1"),
-        ({"step_w": -1}, "step_w is -1"),
+        (lambda: AgnosticStrategy(ax.Objective(norm="plain")), "norm"),
+        (lambda: AgnosticStrategy(ax.Objective(offsets=[0.1, 0.2, 0.3])), "offsets"),
+        (lambda: AgnosticStrategy(ax.Objective(anchor=[0.1, 0.2])), "anchor"),
+        (lambda: AgnosticStrategy(seed=-1), "seed"),
+        (lambda: Work(clients_per_round=1.5), "clients_per_round"),  # type: ignore[arg-type]
+        (lambda: Work(local_epochs=0), "local_epochs"),
+        (lambda: Work(3), "sampler"),  # type: ignore[arg-type]
+        (lambda: Steps(step_w=-1), "step_w"),
+        (lambda: Judging(every=0), "every"),
     ],
 )
-def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        AgnosticStrategy(**{**STEPS, **options})
+def test_bad_arguments_are_named(make: Any, argument: str) -> None:
+    with pytest.raises(InputError) as raised:
+        make()
+    assert raised.value.argument == argument
+
+
+def test_the_strategy_has_ten_arguments() -> None:
+    assert len(signature(AgnosticStrategy).parameters) == 10
 
 
 @pytest.mark.parametrize(
@@ -278,7 +265,7 @@ def test_reaches_the_certified_optimum_on_adult() -> None:
     parts = np.array_split(np.random.default_rng(0).permutation(len(y)), 20)
     grid = LocalGrid(app_of(X, y, domains, parts), 20)
     strategy = AgnosticStrategy(
-        step_w=0.1, step_mixture=0.5, gamma=1e-4, optimistic=True, server_optimizer=Adam()
+        ax.Objective(gamma=1e-4), steps=Steps(0.1, 0.5, optimistic=True, optimizer=Adam())
     )
     result = strategy.start(grid, num_rounds=150)
     best = ax.solve(whole, gamma=1e-4).certificate

@@ -13,10 +13,19 @@ from flwr.app import Array, ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
 import anymix as ax
-from anymix.flower import AgnosticStrategy, LocalGrid, MissingClientsError, Patience, Sum
+from anymix.flower import (
+    AgnosticStrategy,
+    LocalGrid,
+    MissingClientsError,
+    Patience,
+    Steps,
+    Sum,
+    Work,
+)
 from anymix.solvers.samplers import FullBatch, Weighted
 
-STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.3}
+SIZES: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.3}
+STEPS: dict[str, Any] = {"steps": Steps(**SIZES)}
 
 
 class Slow(LocalGrid):
@@ -55,11 +64,11 @@ def test_global_random_numbers_are_left_alone(sampler: Any) -> None:
     random.seed(1)
     np.random.seed(1)  # noqa: NPY002
     before = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index] # noqa: NPY002
-    first = AgnosticStrategy(sampler=sampler, **STEPS).start(grid_of(), num_rounds=2)
+    first = AgnosticStrategy(work=Work(sampler=sampler), **STEPS).start(grid_of(), num_rounds=2)
     assert before == (random.getstate(), np.random.get_state()[1].tolist())  # type: ignore[index] # noqa: NPY002
     random.seed(2)
     np.random.seed(2)  # noqa: NPY002
-    second = AgnosticStrategy(sampler=sampler, **STEPS).start(grid_of(), num_rounds=2)
+    second = AgnosticStrategy(work=Work(sampler=sampler), **STEPS).start(grid_of(), num_rounds=2)
     np.testing.assert_array_equal(first.w, second.w)
 
 
@@ -86,8 +95,7 @@ def test_survivors_do_not_change_the_mixture() -> None:
 
     strategy = AgnosticStrategy(
         ax.Point([0.5, 0.5]),
-        step_w=1.0,
-        step_mixture=0.0,
+        steps=Steps(1.0, 0.0),
         aggregation=Sum(min_share=0.5),
         patience=Patience("skip"),
     )
@@ -102,7 +110,7 @@ def test_the_mixture_stays_in_its_set_in_every_round() -> None:
         ax.Box([0.1, 0, 0], [0.5, 0.6, 0.9]),
         ax.cvar([0.5, 0.3, 0.2], 0.5),
     ):
-        strategy = AgnosticStrategy(mixtures, step_w=0.5, step_mixture=3.0)
+        strategy = AgnosticStrategy(mixtures, steps=Steps(0.5, 3.0))
         result = strategy.start(grid_of(), num_rounds=15)
         for record in result.history:
             assert mixtures.contains(np.array(record["mixture"]), tol=1e-12)
@@ -114,7 +122,7 @@ def test_the_mixture_weighs_the_updates() -> None:
     models = []
     X, y, domains = table()
     for k, name in enumerate(["chat", "mail", "web"]):
-        strategy = AgnosticStrategy(ax.Point(np.eye(3)[k]), step_w=1.0, step_mixture=0.0)
+        strategy = AgnosticStrategy(ax.Point(np.eye(3)[k]), steps=Steps(1.0, 0.0))
         result = strategy.start(grid_of("mixed"), num_rounds=1)
         rows = domains == name
         alone = ax.LinearDomains(X[rows], y[rows], domains[rows]).gradient(np.zeros(3), [1.0])
@@ -130,7 +138,7 @@ def test_every_client_moves_the_mixture() -> None:
     domains = np.array(["a", "a", "b", "b"])
     parts = [np.array([i]) for i in range(4)]
     grid = LocalGrid(app_of(X, y, domains, parts, loss=ax.SquaredError()), 4)
-    result = AgnosticStrategy(step_w=0.0, step_mixture=0.01).start(grid, num_rounds=1)
+    result = AgnosticStrategy(steps=Steps(0.0, 0.01)).start(grid, num_rounds=1)
     assert result.history[0]["domain_losses"] == pytest.approx([5.0, 0.0])
     np.testing.assert_allclose(result.mixture, [0.525, 0.475])
 
@@ -164,7 +172,7 @@ def test_domains_named_by_numbers() -> None:
     result = AgnosticStrategy(patience=Patience(deadline=1.0), **STEPS).start(grid, num_rounds=4)
     central = next(
         islice(
-            ax.stochastic_afl(ax.LinearDomains(X, y, domains), sampler=FullBatch(), **STEPS), 3, 4
+            ax.stochastic_afl(ax.LinearDomains(X, y, domains), sampler=FullBatch(), **SIZES), 3, 4
         )
     )
     assert result.domains == ("10", "2", "7")
@@ -190,14 +198,13 @@ def test_earlier_iterates_are_not_overwritten() -> None:
 
 
 @pytest.mark.parametrize("n_clients", [1, 4, 9])
-@pytest.mark.parametrize("local_steps", [1, 3])
-def test_the_regulariser_counts_once_however_many_clients(n_clients: int, local_steps: int) -> None:
+def test_the_regulariser_counts_once_however_many_clients(n_clients: int) -> None:
     """With rows of zeros only the regulariser moves w: (1 − γ_w γ) each step."""
     X, y = np.zeros((9, 2)), np.arange(9) % 2
     domains = np.array(["a", "b", "c"] * 3)
     parts = np.array_split(np.arange(9), n_clients)
     grid = LocalGrid(app_of(X, y, domains, parts, intercept=False), n_clients)
     start = ArrayRecord({"w": Array(np.array([1.0, -2.0]))})
-    strategy = AgnosticStrategy(step_w=0.5, step_mixture=0.1, gamma=0.4, local_steps=local_steps)
+    strategy = AgnosticStrategy(ax.Objective(gamma=0.4), steps=Steps(0.5, 0.1))
     result = strategy.start(grid, start, num_rounds=2)
-    np.testing.assert_allclose(result.w, 0.8 ** (2 * local_steps) * np.array([1.0, -2.0]))
+    np.testing.assert_allclose(result.w, 0.8**2 * np.array([1.0, -2.0]))

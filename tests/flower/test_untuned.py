@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 
 import anymix as ax
 from anymix.errors import InputError
-from anymix.flower import AgnosticStrategy, LocalGrid, Privacy
+from anymix.flower import AgnosticStrategy, Judging, LocalGrid, Privacy, Steps, Work
 from anymix.flower.coordinates import Coordinates, moments, wrong_moments
 from anymix.solvers.optimizers import Adam
 from anymix.solvers.samplers import PerDomain
@@ -62,7 +62,9 @@ def test_reaches_a_hundredth_of_the_first_gap_in_any_units(rows: Any, loss: Any)
     X, y, domains = rows()
     whole = ax.LinearDomains(X, y, domains, loss)
     best = ax.solve(whole, gamma=1e-3)
-    run = AgnosticStrategy(gamma=1e-3).start(grid(X, y, domains, loss=loss), num_rounds=200)
+    run = AgnosticStrategy(ax.Objective(gamma=1e-3)).start(
+        grid(X, y, domains, loss=loss), num_rounds=200
+    )
 
     def gap(w: Any) -> float:
         size = 0.5e-3 * float(np.sum((whole.penalized * w) ** 2))
@@ -184,7 +186,7 @@ def test_the_result_is_the_best_of_the_models() -> None:
     whole, models = ax.LinearDomains(X, y, domains), []
     parts = spread("parts", domains)
     app = app_of(X, y, domains, parts)
-    run = AgnosticStrategy(step_w=15.0, step_mixture=0.3).start(
+    run = AgnosticStrategy(steps=Steps(15.0, 0.3)).start(
         LocalGrid(app, len(parts)),
         num_rounds=20,
         evaluate_fn=lambda t, arrays: models.append(arrays["w"].numpy()),
@@ -195,7 +197,7 @@ def test_the_result_is_the_best_of_the_models() -> None:
     np.testing.assert_array_equal(run.arrays["w"].numpy(), run.w_best)
     outputs: tuple[Literal["last", "average"], ...] = ("last", "average")
     for output in outputs:
-        strategy = AgnosticStrategy(step_w=15.0, step_mixture=0.3, output=output)
+        strategy = AgnosticStrategy(steps=Steps(15.0, 0.3), judging=Judging(output=output))
         other = strategy.start(LocalGrid(app, len(parts)), num_rounds=20)
         assert other.output == output
         expected = other.w if output == "last" else other.w_average
@@ -206,7 +208,7 @@ def test_the_best_model_is_that_of_the_whole_aim() -> None:
     """With γ the least loss alone is not the aim: the best has the least loss + γ/2 ‖w‖²."""
     X, y, domains = table()
     whole, models = ax.LinearDomains(X, y, domains), [np.zeros(3)]
-    run = AgnosticStrategy(step_w=2.0, step_mixture=0.1, gamma=0.3).start(
+    run = AgnosticStrategy(ax.Objective(gamma=0.3), steps=Steps(2.0, 0.1)).start(
         grid(X, y, domains), num_rounds=15, evaluate_fn=lambda t, a: models.append(a["w"].numpy())
     )
 
@@ -219,7 +221,7 @@ def test_the_best_model_is_that_of_the_whole_aim() -> None:
 def test_with_batches_the_last_model_and_the_average_are_judged_by_all_rows() -> None:
     X, y, domains = table()
     whole = ax.LinearDomains(X, y, domains)
-    strategy = AgnosticStrategy(step_w=3.0, step_mixture=0.3, sampler=PerDomain(1))
+    strategy = AgnosticStrategy(steps=Steps(3.0, 0.3), work=Work(sampler=PerDomain(1)))
     run = strategy.start(grid_of("parts"), num_rounds=30)
     worst = {
         name: whole.losses(w).max() for name, w in (("last", run.w), ("average", run.w_average))
@@ -228,12 +230,12 @@ def test_with_batches_the_last_model_and_the_average_are_judged_by_all_rows() ->
 
 
 def test_what_needs_a_step_says_so() -> None:
-    with pytest.raises(InputError, match=r"server_optimizer .* without a step_w"):
-        AgnosticStrategy(server_optimizer=Adam())
-    with pytest.raises(InputError, match=r"local_steps is 3, .*step_w"):
-        AgnosticStrategy(local_steps=3)
+    with pytest.raises(InputError, match=r"optimizer .* without a step_w; give step_w too"):
+        AgnosticStrategy(steps=Steps(optimizer=Adam()))
+    with pytest.raises(InputError, match="local_epochs is 3, without a step_w"):
+        AgnosticStrategy(work=Work(local_epochs=3))
     with pytest.raises(InputError, match="output is 'first'"):
-        AgnosticStrategy(output="first")  # type: ignore[arg-type]
+        AgnosticStrategy(judging=Judging(output="first"))  # type: ignore[arg-type]
 
 
 def test_with_a_promise_of_privacy_no_columns_are_asked_for() -> None:
@@ -250,5 +252,7 @@ def test_with_a_promise_of_privacy_no_columns_are_asked_for() -> None:
     for aggregation, expected in ((private, 0), (None, 6)):
         heard.clear()
         spy = Spy(app_of(X, y, domains, parts), len(parts))
-        AgnosticStrategy(aggregation=aggregation, output="last").start(spy, num_rounds=2)
+        AgnosticStrategy(judging=Judging(output="last"), aggregation=aggregation).start(
+            spy, num_rounds=2
+        )
         assert heard.count("query.moments") == expected

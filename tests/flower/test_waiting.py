@@ -21,12 +21,13 @@ from anymix.flower import (
     LocalGrid,
     MissingClientsError,
     Patience,
+    Steps,
     Sum,
     federated_solve,
 )
 from anymix.flower.members import Members
 
-STEPS: dict[str, Any] = {"step_w": 0.3, "step_mixture": 0.1}
+STEPS: dict[str, Any] = {"steps": Steps(0.3, 0.1)}
 
 
 class Killed(LocalGrid):

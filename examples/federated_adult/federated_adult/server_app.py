@@ -6,7 +6,8 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from anymix.flower import AgnosticStrategy, Patience, federated_solve
+import anymix as ax
+from anymix.flower import AgnosticStrategy, Patience, Work, federated_solve
 from anymix.flower.engines import save_result, show_log
 from anymix.solvers.samplers import FullBatch, ModelSampler, PerDomain, Weighted
 
@@ -44,16 +45,18 @@ def train(grid: Grid, config: Any) -> dict[str, Any]:
         "per-domain": PerDomain(size),
         "weighted": Weighted(size),
     }
+    fraction, n = config["fraction-train"], config["num-clients"]
+    n_asked = None if fraction == 1 else max(1, round(fraction * n))
     strategy = AgnosticStrategy(
-        sampler=samplers[config["sampler"]],
-        gamma=config["gamma"],
-        patience=Patience(min_clients=config["num-clients"]),
+        ax.Objective(gamma=config["gamma"]),
+        work=Work(samplers[config["sampler"]], clients_per_round=n_asked),
+        patience=Patience(min_clients=n),
         seed=config["seed"],
     )
     result = strategy.start(
         grid,
-        num_rounds=config["num-rounds"],
-        evaluate_fn=lambda number, arrays: log.info("round %d", number),
+        num_rounds=config["num-server-rounds"],
+        on_round=lambda r: log.info("round %d: worst domain %.4f", r["round"], r["agnostic_loss"]),
     )
     return {
         "domains": list(result.domains),

@@ -16,4 +16,6 @@ from .robust import Robust as Robust
 from .solve import federated_certify as federated_certify
 from .solve import federated_solve as federated_solve
 from .strategy import AgnosticStrategy as AgnosticStrategy
-from .train import federated_train as federated_train
+from .strategy import Judging as Judging
+from .strategy import Steps as Steps
+from .strategy import Work as Work

@@ -27,7 +27,7 @@ __all__ = ["Aggregation", "Contribution", "Limits", "Patience", "Sum", "count", 
 class Contribution:
     """What one client adds to the sums."""
 
-    update: Array  # (D,), Σ_k A_k times the mean gradient of its rows of k
+    update: Array  # (D,), Σ_k A_k times the mean gradient of its rows of k; (2D,) with epochs
     losses: Array  # (p,), B_k times their mean loss, 0 where not asked
 
 
@@ -206,8 +206,8 @@ class Limits:
         20 then makes the worst domain of the others 1.6 % worse, 5 % with M = 1, 17 % with M = 2,
         and 123 % without. It cuts honest losses too.
     update : float, optional
-        G; a client's update is shortened to G times its mass (and local steps). It limits what a
-        false update does, but does not undo it.
+        G; a client's update is shortened to G times its mass. It limits what a false update does,
+        but does not undo it.
     rows : float, optional
         A client that claims more rows is left out: a false count would own its domain.
     domains : int, optional
@@ -241,18 +241,19 @@ class Limits:
                 finite_number(name, getattr(self, name), fix, lambda limit: limit > 0)
         count("clients_per_domain", self.clients_per_domain)
 
-    def cut(self, given: Contribution, A: Array, B: Array, local_steps: int) -> Contribution:
+    def cut(self, given: Contribution, A: Array, B: Array, vectors: int = 1) -> Contribution:
         """The contribution of a client with the masses A and B (p,), within the limits.
 
-        The same object where nothing had to be cut.
+        The same object where nothing had to be cut. `vectors` is how many the update is made of.
         """
         update, losses = given.update, given.losses
         if self.loss is not None:
             losses = np.clip(losses, 0.0, self.loss * B)
         if self.update is not None:
-            update = shortened(update, self.update * float(A.sum()) * local_steps)
-        changed = update is not given.update or not np.array_equal(losses, given.losses)
-        return Contribution(update, losses) if changed else given
+            parts = np.split(update, vectors)
+            update = np.concatenate([shortened(v, self.update * float(A.sum())) for v in parts])
+        same = np.array_equal(update, given.update) and np.array_equal(losses, given.losses)
+        return given if same else Contribution(update, losses)
 
 
 def shortened(v: Array, length: float) -> Array:

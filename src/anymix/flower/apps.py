@@ -73,15 +73,15 @@ def read_overrides(texts: Sequence[str]) -> Config:
 
     Examples
     --------
-    >>> read_overrides(['num-rounds=3 sampler="weighted"', "step-w=0.5"])
-    {'num-rounds': 3, 'sampler': 'weighted', 'step-w': 0.5}
+    >>> read_overrides(['num-server-rounds=3 sampler="weighted"', "step-w=0.5"])
+    {'num-server-rounds': 3, 'sampler': 'weighted', 'step-w': 0.5}
     """
     pair = r"""[\w-]+\s*=\s*("(\\.|[^"])*"|'[^']*'|\S+)"""
     lines = "\n".join(re.sub(pair, r"\g<0>\n", text) for text in texts)
     try:
         return tomllib.loads(lines)
     except tomllib.TOMLDecodeError as error:
-        fix = "give pairs such as 'num-rounds=3 sampler=\"weighted\"'"
+        fix = "give pairs such as 'num-server-rounds=3 sampler=\"weighted\"'"
         raise InputError("run-config", f"is {' '.join(texts)!r} ({error})", fix) from None
 
 

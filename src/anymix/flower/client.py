@@ -7,13 +7,13 @@ A client with the rows i, each a part S_ik of domain k, is sent w and row weight
     counts_k  Σ_i S_ik                     where a_k or b_k is not 0
 
 so the server only has to add, whether a client is a domain, a part of one, or holds several.
-Sampled batches put other rows S' with E S' = S in the place of S; local steps add up the updates on
-the way.
+Sampled batches put other rows S' with E S' = S in the place of S. After epochs of the client's own,
+update is (w − v)/s times its mass Σ_k a_k m_k, v being its model then, and the gradient comes too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,11 +23,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from anymix.errors import InputError
 from anymix.flower.client_data import ClientData, Describe, Load, number_of
-from anymix.flower.client_errors import CannotAnswerError, Reason, discreetly
+from anymix.flower.client_errors import CannotAnswerError, Mod, Reason, discreetly, reason_of
 from anymix.flower.client_limits import Answer, ClientLimits
-from anymix.flower.client_rows import ClientRows, LinearRows
+from anymix.flower.client_rows import ClientRows
 from anymix.flower.local_training import LocalTraining
-from anymix.flower.wire import Arrays, Settings, pack, unpack
+from anymix.flower.wire import BEFORE, Arrays, Settings, pack, unpack
 from anymix.problem import part_sums
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def client_app(
     describe: Describe | None = None,
     local: LocalTraining | None = None,
     limits: ClientLimits | None = None,
+    mods: Sequence[Mod] = (),
 ) -> ClientApp:
     """The Flower app of clients that learn a linear model or a PyTorch module.
 
@@ -82,8 +83,9 @@ def client_app(
     key : function
         key(context) names the client, the same in every run.
     keep : bool or int
-        Load once and keep the rows in memory, not once a message. A number keeps those of so many
-        clients, the last ones asked: for thousands of clients in one process.
+        Load once and keep the rows in memory, not once a message, as long as the process lives: on
+        a deployment every message is a new one, and loads. A number keeps those of so many clients,
+        the last ones asked: for thousands of clients in one process.
     describe : function, optional
         describe(context) gives ({domain: rows}, columns) without loading the rows, to answer "who
         are you"; for phones by the thousand, most of which are asked rarely. It must agree with
@@ -94,6 +96,9 @@ def client_app(
     limits : ClientLimits, optional
         What clients answer at most, where the node's config names no file of limits of its own,
         `limits="/etc/anymix/limits.toml"`. None and no file: everything.
+    mods : sequence of function
+        Flower's mods, (message, context, answer) -> message, around every answer; the first is
+        outermost. What they raise stays with the client too.
 
     Returns
     -------
@@ -118,7 +123,7 @@ def client_app(
 
         return limits.guard(message, lambda: answer(message, context), rows)
 
-    app = ClientApp(mods=[discreetly, within_limits])
+    app = ClientApp(mods=[discreetly, *mods, within_limits])
     _answer_questions(app, data)
     _answer_rounds(app, data)
     return app
@@ -129,13 +134,16 @@ def _answer_questions(app: ClientApp, data: ClientData) -> None:
 
     @app.query()
     def who(message: Message, context: Context) -> Message:
-        settings = unpack(message.content)[1]
-        if data.describe is None:
-            reply = introduce(data(context, settings).train, data.key(context))
-        else:
-            reply = describe_only(*data.described(context, settings), data.key(context))
-        limits = ClientLimits.of(context, data.limits)
-        reply[1]["noisy"] = limits is not None and limits.noise is not None
+        settings, key = unpack(message.content)[1], data.key(context)
+        try:
+            if data.describe is None:
+                reply = introduce(data(context, settings).train, key)
+            else:
+                reply = describe_only(*data.described(context, settings), key)
+            limits = ClientLimits.of(context, data.limits)
+            reply[1]["noisy"] = limits is not None and limits.noise is not None
+        except Exception as error:  # who failed is to be known by its key
+            reply = {}, {"key": key, "failed": reason_of(error, message, context).value}
         return Message(pack(*reply), reply_to=message)
 
     @app.query("first")
@@ -176,7 +184,9 @@ def _answer_rounds(app: ClientApp, data: ClientData) -> None:
     def train(message: Message, context: Context) -> Message:
         arrays, settings = unpack(message.content)
         rows = data(context, settings).some
-        reply = answer(rows, data.key(context), _vector(arrays), settings)
+        before = [arrays.pop(name) for name in BEFORE if name in arrays]
+        w, told = _vector(arrays), (before[0], before[1]) if before else None
+        reply = answer(rows, data.key(context), w, settings, told)
         return Message(pack(*reply), reply_to=message)
 
     @app.evaluate()
@@ -233,51 +243,39 @@ def describe_only(counts: dict[str, float], model: ClientRows, key: str) -> tupl
         "domains": list(counts),
         "n_parameters": model.n_parameters,
         "kind": model.kind,
-        "n_scores": model.problem.n_scores if isinstance(model, LinearRows) else 0,
-        "intercept": isinstance(model, LinearRows) and bool(model.problem.intercept),
+        **model.about,
     }
     return {"counts": np.array([*counts.values()], dtype=np.float64)}, settings
 
 
 def answer(
-    rows: ClientRows, key: str, w: NDArray[Any], settings: Settings
+    rows: ClientRows,
+    key: str,
+    w: NDArray[Any],
+    settings: Settings,
+    before: tuple[NDArray[Any], NDArray[Any]] | None = None,
 ) -> tuple[Arrays, Settings]:
-    """The reply to "train": the update, and the losses and counts of the client's domains."""
-    # Local steps w_1, w_2, … of size s go along the client's own mean Σ_k a_k S_ik ∇ℓ_i / A, A =
-    # Σ_k a_k m_k. The update is the sum of the gradients on the way, A (w_0 − w_J)/s: added up over
-    # the clients and multiplied by s, it is w_0 less the mean of their models.
+    """The reply to "train": the update, and the losses and counts of the client's domains.
+
+    `before` is the model of the round before, and the sum of all clients' gradients there.
+    """
     a, b = settings["weights"].reshape(2, -1)
     asked, m = (a != 0) | (b != 0), rows.table.sizes
-    mass, start = float(a @ m), w
-    update = losses = np.zeros(0)
-    if settings.get("local_epochs") and mass > 0:
-        return _answer_of_epochs(rows, key, w, settings)
-    for j in range(settings["local_steps"] if mass > 0 else 1):
-        seed = [settings["seed"], settings["round"], number_of(key), j]
-        chosen, shares = rows.table.draw(asked, settings["batch_size"], seed)
-        gradient, values = rows.gradient(w, chosen, shares, a, seed)
-        if settings["gamma"] > 0:
-            gradient += mass * settings["gamma"] * (rows.penalized * w)
-        if j == 0:
-            losses, update = b * shares.sums(values, len(m)), gradient
-        else:
-            update = update + gradient
-        if mass > 0:
-            w = start - (settings["step"] / mass) * update
-    sums = np.concatenate([losses, asked * m])
-    return {"update": update.astype(start.dtype, copy=False)}, {"sums": sums}
-
-
-def _answer_of_epochs(
-    rows: ClientRows, key: str, w: NDArray[Any], settings: Settings
-) -> tuple[Arrays, Settings]:
-    """The reply after passes over all rows: the update is A (w_0 − w_J)/s, as after local steps."""
-    a, b = settings["weights"].reshape(2, -1)
-    asked, m = (a != 0) | (b != 0), rows.table.sizes
-    every = rows.table.draw(asked, 0, [0])[1]
-    values = rows.losses(w)
+    mass = float(a @ m)
+    epochs = settings["local_epochs"] if mass > 0 else 0
     seed = [settings["seed"], settings["round"], number_of(key), 0]
-    end = rows.train_locally(w, every.row_weights(a, len(values)), settings, seed)
-    update = float(a @ m) * (w - end) / settings["step"]
-    sums = np.concatenate([b * every.sums(values, len(m)), asked * m])
+    chosen, shares = rows.table.draw(asked, 0 if epochs else settings["batch_size"], seed)
+    gradient, values = rows.gradient(w, chosen, shares, a, seed)
+    update, gamma = gradient, settings["gamma"]
+    if gamma > 0:
+        update = gradient + mass * gamma * (rows.penalized * w)
+    if epochs:
+        drift = None  # g_c(w') − Σ_j λ'_j g_j(w')
+        if before is not None:
+            drift = rows.gradient(before[0], chosen, shares, a, seed)[0] / mass - before[1]
+        end = rows.train_locally(w, shares.row_weights(a, len(values)), drift, settings, seed)
+        update = mass * (w - end) / settings["step"]
+    if settings["corrects"]:
+        update = np.concatenate([update, gradient])
+    sums = np.concatenate([b * shares.sums(values, len(m)), asked * m])
     return {"update": update.astype(w.dtype, copy=False)}, {"sums": sums}

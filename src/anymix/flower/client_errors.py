@@ -16,9 +16,21 @@ from flwr.app import Context, Message
 from anymix.errors import InputError
 from anymix.flower.wire import failure
 
-__all__ = ["CannotAnswerError", "Reason", "RefusedError", "discreetly", "refusal", "why"]
+__all__ = [
+    "CannotAnswerError",
+    "Mod",
+    "Reason",
+    "RefusedError",
+    "discreetly",
+    "in_words",
+    "reason_of",
+    "refusal",
+    "why",
+]
 
 log = logging.getLogger("anymix.flower")
+
+Mod = Callable[[Message, Context, Callable[[Message, Context], Message]], Message]
 
 
 class Reason(StrEnum):
@@ -69,13 +81,18 @@ def discreetly(
     try:
         return answer(message, context)
     except Exception as error:
-        kind, node_id = message.metadata.message_type, context.node_id
-        reason = error.reason if isinstance(error, CannotAnswerError) else Reason.FAILED
-        if reason.is_limit:
-            log.warning("node %d refuses %r by its limits: %s", node_id, kind, error)
-        else:
-            log.error("node %d cannot answer %r", node_id, kind, exc_info=error)
-        return failure(reason.value, message)
+        return failure(reason_of(error, message, context).value, message)
+
+
+def reason_of(error: Exception, message: Message, context: Context) -> Reason:
+    """Log what went wrong, and say of it what the server may know."""
+    kind, node_id = message.metadata.message_type, context.node_id
+    reason = error.reason if isinstance(error, CannotAnswerError) else Reason.FAILED
+    if reason.is_limit:
+        log.warning("node %d refuses %r by its limits: %s", node_id, kind, error)
+    else:
+        log.error("node %d cannot answer %r", node_id, kind, exc_info=error)
+    return reason
 
 
 class RefusedError(InputError):
@@ -100,5 +117,9 @@ def refusal(reply: Message) -> Reason | None:
 
 def why(reply: Message) -> str:
     """What an error reply says, in words for whoever runs the server."""
-    reason = str(reply.error.reason)
+    return in_words(str(reply.error.reason))
+
+
+def in_words(reason: str) -> str:
+    """A reason, in words for whoever runs the server."""
     return WORDS.get(reason, reason)

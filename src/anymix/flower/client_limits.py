@@ -154,11 +154,11 @@ def _asked(kind: str, arrays: Arrays, settings: Settings) -> _Asked:
         case wire.FOLDS:
             return _of_folds(arrays, settings)
         case wire.TRAIN | wire.EVALUATE:
-            w = np.concatenate([a.ravel() for a in arrays.values()])
-            models = [w, *([settings["beside"]] if "beside" in settings else [])]
+            own = [a.ravel() for name, a in arrays.items() if name not in wire.BEFORE]
+            models = [np.concatenate(own), *([settings["beside"]] if "beside" in settings else [])]
+            models += [arrays[name] for name in wire.BEFORE[:1] if name in arrays]
             parts |= {"parts"} if settings.get("batch_size", 0) else set()
-            own = settings.get("local_steps", 1) > 1 or settings.get("local_epochs", 0)
-            parts |= {"train"} | ({"local"} if own else set())
+            parts |= {"train"} | ({"local"} if settings.get("local_epochs", 0) else set())
             return _Asked(frozenset(parts), [m[None] for m in models], questions=len(models))
         case _:  # a question of an app's own
             return _Asked(frozenset({kind}), questions=1)
@@ -367,7 +367,7 @@ class ClientLimits:
         if isinstance(rows, LinearRows):
             self._check_rows(rows, asked)
             if self.noise is not None:  # no refusal by the spreads: it would tell them exactly
-                w = np.concatenate([a.ravel() for a in arrays.values()]).astype(np.float64)
+                w = asked.models[0].ravel().astype(np.float64)
                 noisy = self.noise.answer(rows, w, settings, self.questions)
                 return Message(pack(*noisy), reply_to=message)
             self._check_norm(rows, asked)

@@ -93,6 +93,11 @@ class ClientRows(Protocol):
         """What all clients must agree on, in words: loss, columns, classes."""
         ...
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the server must know of the model, for JSON."""
+        ...
+
     def gradient(
         self, w: NDArray[Any], rows: Indices | None, shares: Shares, a: Array, seed: list[int]
     ) -> tuple[Array, Array]:
@@ -104,9 +109,14 @@ class ClientRows(Protocol):
         ...
 
     def train_locally(
-        self, w: NDArray[Any], c: Array, settings: Mapping[str, Any], seed: list[int]
+        self,
+        w: NDArray[Any],
+        c: Array,
+        drift: Array | None,
+        settings: Mapping[str, Any],
+        seed: list[int],
     ) -> Array:
-        """w after passes of the client's own over its rows, weighted by c, (n_parameters,)."""
+        """w after passes of the client's own over its rows, weighted by c; drift is their error."""
         ...
 
 
@@ -127,6 +137,18 @@ class LinearRows:
             f"classes {classes}"
         )
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """The blocks of w, whether each ends with an intercept, the loss and the classes."""
+        problem = self.problem
+        classes = None if problem.classes is None else problem.classes.tolist()
+        return {
+            "n_scores": problem.n_scores,
+            "intercept": bool(problem.intercept),
+            "loss": str(problem.loss),
+            "classes": classes,
+        }
+
     def gradient(
         self, w: NDArray[Any], rows: Indices | None, shares: Shares, a: Array, seed: list[int]
     ) -> tuple[Array, Array]:
@@ -139,11 +161,16 @@ class LinearRows:
         return part.pull_back(slope * (c if slope.ndim == 1 else c[:, None])), value
 
     def train_locally(
-        self, w: NDArray[Any], c: Array, settings: Mapping[str, Any], seed: list[int]
+        self,
+        w: NDArray[Any],
+        c: Array,
+        drift: Array | None,
+        settings: Mapping[str, Any],
+        seed: list[int],
     ) -> Array:
-        """Refused: a linear model takes local steps."""
-        found = "is given for a linear model"
-        raise CannotAnswerError(Reason.KIND, "local_epochs", found, "give local_steps")
+        """Refused: one gradient a round is enough for a linear model."""
+        found, fix = "is given for a linear model", "leave it out: one gradient a round is enough"
+        raise CannotAnswerError(Reason.KIND, "local_epochs", found, fix)
 
     def losses(self, w: NDArray[Any], chunk: int | None = None) -> Array:
         """The ℓ_i(w) of all rows."""

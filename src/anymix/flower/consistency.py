@@ -12,6 +12,9 @@ and the sums of a proof, with weights c_k, keep to the inequality of Fenchel and
 The first question is about w = 0, where each row of one of K classes has the loss log K, so that
 L_k(0) = m_k log K for the m_k rows that the client said it has.
 
+In training a client tells of each round one gradient, of f(w) = Σ_k a_k L_k(w) + q(w) with the
+weights a of that round and q its part of γ/2 ‖w‖², and the sums L_k: f too is above its tangents.
+
 Whoever breaks one of these lies, or computes wrongly, and is known by its key. Whoever keeps them
 all may still lie: rows that it made up, or labels that it changed, agree with each other.
 """
@@ -29,7 +32,7 @@ from anymix.problem.part_sums import Question, Sums
 
 Array = NDArray[np.float64]
 
-__all__ = ["Statements"]
+__all__ = ["Statements", "Tangent", "Tangents"]
 
 KEPT = 4  # points that are remembered of each client
 ROUNDING = 1e-9  # of the numbers compared
@@ -115,3 +118,43 @@ class Statements:
             "its answers contradict each other: a proof would have losses below those that it told "
             f"before, {conjugate[0]:g} is less than {least:g}"
         )
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """f(w) = ⟨a, L(w)⟩ + `mass` h(w) at w, h = γ/2 ‖w‖² without intercepts, and its gradient g."""
+
+    w: Array
+    a: Array  # (p,)
+    losses: Array  # L, (p,)
+    mass: float
+    h: float
+    gradient: Array  # (D,)
+
+    def lack(self, other: Tangent) -> float:
+        """By how much f is below its tangent at another point, beyond all rounding."""
+        mine = float(self.a @ self.losses) + self.mass * self.h
+        others = float(self.a @ other.losses) + self.mass * other.h
+        size = float(np.abs(self.gradient) @ (np.abs(self.w) + np.abs(other.w)))
+        rise = float(self.gradient @ (other.w - self.w))
+        return mine + rise - others - ROUNDING * (abs(mine) + abs(others) + size)
+
+
+class Tangents:
+    """What clients said in the last round of a training that sees all rows."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, Tangent] = {}
+
+    def contradiction(self, key: str, new: Tangent) -> str | None:
+        """What is wrong with an answer, None if it agrees with the one before."""
+        old = self._said.get(key)
+        if old is not None and old.a.shape == new.a.shape:
+            lack = max(old.lack(new), new.lack(old))
+            if lack > 0:
+                return (
+                    "its answers contradict each other: losses are convex, and what it told of two "
+                    f"models is {lack:.3g} apart from that"
+                )
+        self._said[key] = new
+        return None

@@ -46,12 +46,12 @@ class LocalGrid(Grid):
     Examples
     --------
     >>> import anymix as ax
-    >>> from anymix.flower import AgnosticStrategy, client_app
+    >>> from anymix.flower import AgnosticStrategy, Steps, client_app
     >>> def load(context):
     ...     here = context.node_config["partition-id"]
     ...     return [[0.0], [0.0]], [1, here], ["east", "west"]
     >>> grid = LocalGrid(client_app(load, classes=[0, 1]), nodes=2)
-    >>> strategy = AgnosticStrategy(ax.Simplex(2), step_w=0.5, step_mixture=0.5)
+    >>> strategy = AgnosticStrategy(ax.Simplex(2), steps=Steps(0.5, 0.5))
     >>> result = strategy.start(grid, num_rounds=200)
     >>> result.history[-1]["agnostic_loss"]
     0.693...

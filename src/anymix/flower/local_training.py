@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalTraining", "check_evaluate_config", "own_settings"]
 
-OWN = ("local_steps", "local_epochs", "batch_size", "step")
+OWN = ("local_epochs", "batch_size", "step")
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,6 @@ def check_evaluate_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """The entries of an `evaluate_config`: `chunk`, how many rows a client computes at once."""
     strange = sorted(set(config) - {"chunk"})
     if strange:
-        fix = "only 'chunk' is known; rows to judge by are a matter of hold_out and evaluate_every"
+        fix = "only 'chunk' is known; rows to judge by are a matter of Judging"
         raise InputError("evaluate_config", f"has {strange}", fix)
     return {name: count("evaluate_config['chunk']", value) for name, value in config.items()}

@@ -39,11 +39,10 @@ class MissingClientsError(RuntimeError):
     >>> from anymix.flower import AgnosticStrategy, LocalGrid, Patience, client_app
     >>> grid = LocalGrid(client_app(lambda context: ([[0.0]], [1], ["a"]), classes=[0, 1]), nodes=1)
     >>> patience = Patience(min_clients=2, deadline=0.0)
-    >>> strategy = AgnosticStrategy(step_w=0.5, step_mixture=0.1, patience=patience)
-    >>> strategy.start(grid, num_rounds=1)
+    >>> AgnosticStrategy(patience=patience).start(grid, num_rounds=1)
     Traceback (most recent call last):
         ...
-    anymix.flower.members.MissingClientsError: 1 of 2 clients came within 0.0 s, ...
+    anymix.flower.members.MissingClientsError: 1 of 2 clients came within 0.0 s; left out: nobody
     """
 
 
@@ -71,6 +70,7 @@ class Members:
         self._met: dict[str, Member] = {}  # all that have taken part and are not left out
         self._owners: dict[str, object] = {}  # by key: who used it first, see `Limits`
         self._nodes: set[int] = set()
+        self._tries = Counter[int]()  # how often a node has failed to say who it is
         self._banned: set[int] = set()  # nodes of the excluded, which may come with another key
         self._post = Post(grid)
         self._told: set[tuple[int, str]] = set()
@@ -114,21 +114,32 @@ class Members:
             poll = min(1.2 * poll, 1.0)
             timeout = max(0.1, min(timeout, end - time.monotonic()))
 
-    def gather(self, min_clients: int, seconds: float) -> Roster:
+    def gather(self, min_clients: int, seconds: float, max_failures: int = 3) -> Roster:
         """The first clients, so many and one of every domain, or MissingClientsError."""
+        # Who fails so often is given up; no wait helps where too few others are there.
 
         def enough(roster: Roster) -> bool:
             came = len(roster.members) + len(self.empty)
             return came >= min_clients and bool(roster.members) and not roster.empty_domains
 
-        end = time.monotonic() + seconds
+        def over(roster: Roster) -> bool:
+            tired = [i for i in self._nodes if self._tries[i] >= max_failures]
+            hopeless = len(self._nodes) >= min_clients > len(self._nodes) - len(tired)
+            return enough(roster) or hopeless
+
+        began = time.monotonic()
         while True:
-            roster = self.wait(enough, max(0.0, end - time.monotonic()), again=True)
+            rest = began + seconds - time.monotonic()
+            roster = self.wait(over, max(0.0, rest), again=True)
             if not enough(roster):
+                empty = roster.empty_domains
+                nobody = f", nobody has rows of {empty}" if empty else ""
+                waited = time.monotonic() - began
+                why = [f"client {key!r}: {why}" for key, why in self.excluded.items()]
+                why = sorted({*why, *self.refused.values()})
                 raise MissingClientsError(
-                    f"{len(roster.members)} of {min_clients} clients came within {seconds} s, "
-                    f"nobody has rows of {roster.empty_domains}; left out: "
-                    f"{self.excluded | {str(i): why for i, why in self.refused.items()}}"
+                    f"{len(roster.members)} of {min_clients} clients came within "
+                    f"{waited:.1f} s{nobody}; left out: {'; '.join(why) or 'nobody'}"
                 )
             settled = self.settle(roster)
             if enough(settled):
@@ -188,6 +199,7 @@ class Members:
             try:
                 found[node_id] = Member.of(reply, node_id)
             except MessageError as error:
+                self._tries[node_id] += 1
                 self._refuse(node_id, str(error))
 
         self._post.listen(timeout, hear, lambda: not unheard)

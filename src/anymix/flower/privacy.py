@@ -57,9 +57,9 @@ class Privacy:
     --------
     >>> Privacy(1.0, 1.0, update_noise=2.0, loss_noise=2.0).noise_multiplier
     1.414...
-    >>> from anymix.flower import AgnosticStrategy
+    >>> from anymix.flower import AgnosticStrategy, Steps
     >>> private = Privacy(0.1, 0.1, update_noise=10.0, loss_noise=10.0)
-    >>> strategy = AgnosticStrategy(step_w=0.1, step_mixture=0.01, aggregation=private)
+    >>> strategy = AgnosticStrategy(steps=Steps(0.1, 0.01), aggregation=private)
     """
 
     update_clip: float

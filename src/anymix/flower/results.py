@@ -10,10 +10,14 @@ from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import Result
 from numpy.typing import NDArray
 
+from anymix.errors import InputError
+from anymix.estimators import AgnosticClassifier, AgnosticRegressor
+from anymix.flower.roster import Member
+
 Array = NDArray[np.float64]
 Record = dict[str, Any]
 
-__all__ = ["AgnosticResult", "History", "Record", "metrics"]
+__all__ = ["AgnosticResult", "History", "Record", "domain_metrics", "metrics", "numbers"]
 
 
 class History(list[Record]):
@@ -49,6 +53,40 @@ def metrics(record: Record) -> MetricRecord:
     return MetricRecord(kept | {"skipped": int(record["skipped"])})
 
 
+def numbers(record: Record) -> dict[str, float]:
+    """The numbers of a record, one for each domain where it has a list: a line of a logger.
+
+    Parameters
+    ----------
+    record : dict
+        One of `History`.
+
+    Returns
+    -------
+    dict of str to float
+
+    Examples
+    --------
+    >>> numbers({"round": 3, "clients": 5, "domains": ["chat", "web"], "mixture": [0.4, 0.6]})
+    {'clients': 5.0, 'mixture/chat': 0.4, 'mixture/web': 0.6}
+    """
+    found = {k: float(v) for k, v in record.items() if isinstance(v, int | float) and k != "round"}
+    for name, values in record.items():
+        if isinstance(values, list) and name != "domains":
+            pairs = zip(record["domains"], values, strict=True)
+            found |= {f"{name}/{domain}": float(value) for domain, value in pairs}
+    return found
+
+
+def domain_metrics(history: History) -> dict[int, MetricRecord]:
+    """The loss of every domain after so many rounds: on rows held out, or else where known."""
+    held = {r["round"]: r["held_out_losses"] for r in history if "held_out_losses" in r}
+    known = held or {r["round"] - 1: r["domain_losses"] for r in history if not r["skipped"]}
+    domains = history[-1]["domains"] if history else []
+    pairs = {t: zip(domains, losses, strict=True) for t, losses in known.items()}
+    return {t: MetricRecord({d: x for d, x in p if np.isfinite(x)}) for t, p in pairs.items()}
+
+
 @dataclass
 class AgnosticResult(Result):
     """Flower's result (`arrays` is the best model), and the rest of what came out.
@@ -75,6 +113,11 @@ class AgnosticResult(Result):
         The clients that were left out, by key, and why.
     epsilon : float, optional
         The price in privacy, None without a promise of it.
+    train_metrics_clientapp : dict of int to MetricRecord
+        The numbers of the history, by round.
+    evaluate_metrics_clientapp : dict of int to MetricRecord
+        The clients' loss of every domain under the model after so many rounds: on rows held out,
+        where there are any, and else on the rows that the next round asked for.
     """
 
     w: Array = field(default_factory=lambda: np.zeros(0))
@@ -89,3 +132,46 @@ class AgnosticResult(Result):
     history: History = field(default_factory=History)
     excluded: dict[str, str] = field(default_factory=dict)
     epsilon: float | None = None
+    member: Member | None = field(default=None, repr=False)  # any client: all have one model
+
+    def estimator(self) -> AgnosticClassifier | AgnosticRegressor:
+        """The linear model of `arrays` as a fitted estimator, without a certificate.
+
+        Returns
+        -------
+        AgnosticClassifier or AgnosticRegressor
+            It predicts, and knows `mixture_`, `domain_names_` and the last known `domain_losses_`.
+
+        Examples
+        --------
+        >>> from anymix.flower import AgnosticStrategy, LocalGrid, client_app
+        >>> app = client_app(lambda context: ([[-1.0], [1.0]], ["no", "yes"], ["a", "a"]))
+        >>> result = AgnosticStrategy().start(LocalGrid(app, nodes=1), num_rounds=5)
+        >>> result.estimator().predict([[-2.0], [3.0]]).tolist()
+        ['no', 'yes']
+        """
+        member = self.member
+        classes, loss = (None, "") if member is None else (member.classes, member.loss)
+        if member is None or not loss.startswith(("CrossEntropy", "SquaredError", "Huber")):
+            found = f"is not linear, or has a loss {loss!r} that no estimator fits"
+            raise InputError("the model", found, "load `arrays` into a module, or use `w_best`")
+        W = self.w_best.reshape(member.n_scores, -1)
+        n = W.shape[1] - int(member.intercept)
+        coef, intercept = W[:, :n], W[:, n] if member.intercept else np.zeros(len(W))
+        if len(W) > 1:  # no loss sees a common shift of the K scores: leave none
+            coef, intercept = coef - coef.mean(axis=0), intercept - intercept.mean()
+        known = self.evaluate_metrics_clientapp
+        losses = dict(known[max(known)]) if known else {}
+        made = AgnosticRegressor() if classes is None else AgnosticClassifier()
+        made.__dict__ |= {
+            "n_features_in_": n,
+            "coef_": coef[0] if classes is None else coef,
+            "intercept_": float(intercept[0]) if classes is None else intercept,
+            "mixture_": self.mixture,
+            "domain_names_": np.array(self.domains),
+            "domain_losses_": np.array([losses.get(name, np.nan) for name in self.domains]),
+        }
+        if classes is not None:
+            made.__dict__["classes_"] = np.array(classes)
+        made.fit_intercept = member.intercept
+        return made

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from flwr.app import Message
 from numpy.typing import NDArray
 
 from anymix.errors import InputError
-from anymix.flower.client_errors import why
+from anymix.flower.client_errors import in_words, why
 from anymix.flower.wire import MessageError, unpack
 from anymix.mixtures import MixtureSet
 from anymix.mixtures.parsing import Mixtures, target_mixtures
@@ -75,6 +76,8 @@ class Member:
     n_scores: int = 1  # blocks of w of a linear model; 0 of any other
     intercept: bool = False  # whether each block ends with one, not penalised
     noisy: bool = False  # whether it adds noise to its own sums
+    loss: str = ""  # of a linear model
+    classes: tuple[Any, ...] | None = None  # of a linear model, None for numbers
 
     def half_square(self, w: Array) -> float:
         """½‖w‖² without the intercepts."""
@@ -92,6 +95,9 @@ class Member:
         if reply.has_error():
             raise MessageError(f"the client failed: {why(reply)}")
         arrays, settings = unpack(reply.content)
+        if "failed" in settings:
+            what = in_words(str(settings["failed"]))
+            raise MessageError(f"client {settings.get('key')!r}: {what}")
         key, names, kind = (settings.get(k) for k in ("key", "domains", "kind"))
         counts, d = arrays.get("counts"), settings.get("n_parameters")
         blocks = settings.get("n_scores")
@@ -107,7 +113,9 @@ class Member:
         good = counts is not None and counts.dtype == np.float64 and counts.shape == (len(names),)
         if counts is None or not good or not np.all((counts > 0) & (counts < np.inf)):
             raise MessageError(f"counts is {counts!r} for the domains {names}")
-        told = (settings.get(name) is True for name in ("intercept", "noisy"))
+        intercept, noisy = (settings.get(name) is True for name in ("intercept", "noisy"))
+        loss, classes = str(settings.get("loss", "")), settings.get("classes")
+        told = (intercept, noisy, loss, tuple(classes) if isinstance(classes, list) else None)
         return Member(key, node_id, tuple(names), counts, d, kind, blocks, *told)
 
 

@@ -216,12 +216,12 @@ def federated_certify(
     Examples
     --------
     >>> import anymix as ax
-    >>> from anymix.flower import AgnosticStrategy, LocalGrid, client_app
+    >>> from anymix.flower import AgnosticStrategy, LocalGrid, Steps, client_app
     >>> def load(context):
     ...     here = context.node_config["partition-id"]
     ...     return [[0.0], [1.0], [2.0]], [here, 1, 0], ["east", "west", "west"]
     >>> grid = LocalGrid(client_app(load, classes=[0, 1]), nodes=2)
-    >>> strategy = AgnosticStrategy(step_w=0.5, step_mixture=0.1, gamma=0.1)
+    >>> strategy = AgnosticStrategy(ax.Objective(gamma=0.1), steps=Steps(0.5, 0.1))
     >>> trained = strategy.start(grid, num_rounds=200)
     >>> proof = federated_certify(grid, None, trained.w, trained.mixture, gamma=0.1)
     >>> proof.gap < 1e-3

@@ -80,6 +80,11 @@ class ModuleRows:
         n = len(named) - len(trained)
         return str(trained) + (f", frozen {frozen.hexdigest()[:16]}" if n else "")
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """That it is not linear."""
+        return {"n_scores": 0}
+
     def gradient(
         self, w: NDArray[Any], rows: Indices | None, shares: Shares, a: Array, seed: list[int]
     ) -> tuple[Array, Array]:
@@ -106,6 +111,11 @@ class ModuleRows:
         vector = torch.as_tensor(w, dtype=like.dtype).clone().to(like.device)
         vector_to_parameters(vector, self.parameters)
 
+    def _parts(self, v: NDArray[Any]) -> list[Tensor]:
+        """A vector in the form of the parameters."""
+        pieces = torch.split(torch.as_tensor(v), [p.numel() for p in self.parameters])
+        return [piece.view_as(p).to(p) for piece, p in zip(pieces, self.parameters, strict=True)]
+
     def _losses(self, rows: Any) -> Tensor:
         """The ℓ_j of some rows, on the device and in the precision of this client."""
         device, precision = self.local.device, self.local.precision
@@ -116,11 +126,18 @@ class ModuleRows:
             return self.loss(output, self.y[rows].to(device))
 
     def train_locally(
-        self, w: NDArray[Any], c: Array, settings: Mapping[str, Any], seed: list[int]
+        self,
+        w: NDArray[Any],
+        c: Array,
+        drift: Array | None,
+        settings: Mapping[str, Any],
+        seed: list[int],
     ) -> Array:
         """w after `local_epochs` passes over the rows, by the client's own optimizer."""
-        # The loss is Σ_i c_i ℓ_i / Σ_i c_i; a batch stands for all rows in proportion.
+        # The loss is Σ_i c_i ℓ_i / Σ_i c_i + γ/2 ‖w‖²; a batch stands for all rows in proportion.
+        # `drift` is taken from each gradient: what those of these rows had of their own before.
         self._put(w)
+        gamma, own = settings["gamma"], self._parts(np.zeros_like(w) if drift is None else drift)
         n, config = len(self.X), settings.get("config", {})
         make = self.local.optimizer
         optimizer = (
@@ -140,6 +157,9 @@ class ModuleRows:
                     losses = self._losses(rows)
                     total: Tensor = (losses * weights[rows].to(losses.dtype)).mean()
                     total.backward()  # type: ignore[no-untyped-call]
+                    for p, d in zip(self.parameters, own, strict=True):
+                        change = gamma * p.detach() - d
+                        p.grad = change if p.grad is None else p.grad + change
                     optimizer.step()
         vector: Array = parameters_to_vector(self.parameters).detach().double().cpu().numpy()
         return vector

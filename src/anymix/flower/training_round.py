@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from anymix.errors import InputError
 from anymix.flower.aggregation import Aggregation, Contribution, Limits, Patience
+from anymix.flower.consistency import Tangent, Tangents
 from anymix.flower.exchange import Answer, Question, Round
 from anymix.flower.members import MissingClientsError
 from anymix.flower.results import History, Record
@@ -33,7 +34,7 @@ DIVERGED = 1e3  # a loss so many times that of the start is no accident of a bat
 log = logging.getLogger("anymix.flower")
 ABSURD = 1e100  # no mean loss of rows is as large
 
-__all__ = ["TrainingRound", "check_growth", "row_weights", "too_long_a_step"]
+__all__ = ["TrainingRound", "growth", "row_weights"]
 
 
 def row_weights(
@@ -73,29 +74,17 @@ def _draws(n: NDArray[np.int64], held: Holdings, rng: np.random.Generator) -> Ar
     return drawn
 
 
-def check_growth(losses: Array, when: str, roster: Roster, history: History) -> None:
-    """Losses that have grown a thousandfold since the first round are an InputError."""
+def growth(losses: Array, when: str, roster: Roster, history: History) -> str | None:
+    """What there is to say of losses that have grown a thousandfold since the first round."""
     seen = losses[np.isfinite(losses)]
     first = next((record for record in history if not record["skipped"]), None)
     if first is None or not seen.size:
-        return
+        return None
     start = np.nanmax(np.abs(first["domain_losses"]), initial=1e-6)
-    if seen.max() > DIVERGED * start:
-        name = roster.domains[int(np.nanargmax(losses))]
-        raise too_long_a_step(
-            f"makes the run diverge: the loss of domain {name!r} is {seen.max():.3g} {when}, and "
-            f"was {start:.3g} at the start"
-        )
-
-
-def too_long_a_step(found: str) -> InputError:
-    """What to do about a model that has run away."""
-    return InputError(
-        "step_w",
-        found,
-        "make step_w shorter (a tenth of it, say), or give limits=Limits(loss=..., update=...) if "
-        "a client may send anything",
-    )
+    if seen.max() <= DIVERGED * start:
+        return None
+    name = roster.domains[int(np.nanargmax(losses))]
+    return f"the loss of domain {name!r} is {seen.max():.3g} {when}, and was {start:.3g} at first"
 
 
 class TrainingRound:
@@ -110,8 +99,9 @@ class TrainingRound:
         content: RecordDict,
         n_parameters: int,
         started: float,
+        vectors: int = 1,
     ) -> None:
-        self.number, self.roster, self.started = number, roster, started
+        self.number, self.roster, self.started, self.vectors = number, roster, started, vectors
         self.left: list[str] = []
         self._enough_since = float("inf")
         self.clipped: set[str] = set()
@@ -126,20 +116,21 @@ class TrainingRound:
         begins = np.searchsorted(held.clients, asked, side="left")
         slices = [slice(i, j) for i, j in zip(begins, ends, strict=True)]
         weights = np.stack([a, b])  # (2, entries)
-        questions = self._questions([weights[:, here] for here in slices], content, n_parameters)
+        self._weights = [weights[:, here] for here in slices]  # of each asked, (2, its domains)
+        questions = self._questions(content, vectors * n_parameters)
         self.replies = Round(TRAIN, questions, roster.nodes, group=str(number))
 
-    def _questions(self, weights: list[Array], content: RecordDict, D: int) -> dict[str, Question]:
+    def _questions(self, content: RecordDict, length: int) -> dict[str, Question]:
         """By client; most get the very same message when all are asked."""
         contents: dict[bytes, RecordDict] = {}
         questions = {}
         for key, row in self._rows.items():
-            member, own = self.roster.members[self._clients[row]], weights[row]  # (2, its domains)
+            member, own = self.roster.members[self._clients[row]], self._weights[row]
             same = own.tobytes()
             if same not in contents:
                 contents[same] = with_vector(content, "weights", own)
             place = self.roster.places[self._clients[row]]
-            shapes = {"update": (D,), "sums": (2 * len(place),)}
+            shapes = {"update": (length,), "sums": (2 * len(place),)}
             counts = self._asked[row][place] * member.counts
             check = _check(counts, self.B[row][place], member.linear and not member.noisy)
             questions[key] = Question(contents[same], shapes, check)
@@ -211,32 +202,59 @@ class TrainingRound:
             f"of {self.roster.empty_domains}{_first(replies.failed)}"
         )
 
-    def check_not_blown_up(self, w: Array) -> None:
+    def all_nonsense(self, w: Array) -> str | None:
         """When all send nonsense, it is the model's fault and not the clients'."""
         # Of a single client only after a step: before, it is the client's.
         replies = self.replies
         alone = len(self.roster.members) == 1 and bool(w.any())
-        if len(replies.rejected) > (0 if alone else 1) and not replies.answers:
-            raise InputError(
-                "step_w",
-                f"may be too long: in round {self.number} all replies are nonsense "
-                f"({replies.rejected}) for a w of length {np.linalg.norm(w):g}",
-                "make step_w shorter, or give limits=Limits(update=...)",
-            )
+        if replies.answers or len(replies.rejected) <= (0 if alone else 1):
+            return None
+        return (
+            f"in round {self.number} all replies are nonsense ({replies.rejected}) for a w of "
+            f"length {np.linalg.norm(w):g}"
+        )
 
     # -- what came of it -----------------------------------------------------------------------
 
-    def contributions(self, limits: Limits, local_steps: int) -> dict[int, Contribution]:
+    @property
+    def domains_without_answers(self) -> list[str]:
+        """The domains that were asked about or have nobody, of which no answer has come."""
+        asked, here = self._asked.any(axis=0), self._asked[self.here].any(axis=0)
+        lost = [self.roster.domains[k] for k in np.flatnonzero(asked & ~here)]
+        return sorted({*lost, *self.roster.empty_domains})
+
+    def reject_contradictions(self, said: Tangents, w: Array, gamma: float) -> None:
+        """Take answers that cannot be true beside those of the last round for nonsense."""
+        for key, answer in list(self.replies.answers.items()):
+            i = self._rows[key]
+            member, (a, b) = self.roster.members[self._clients[i]], self._weights[i]
+            if not (member.linear and np.all(b > 0)):
+                continue
+            losses = answer["sums"][: len(b)] / b
+            mass, h = float(a @ member.counts), gamma * member.half_square(w)
+            why = said.contradiction(key, Tangent(w, a, losses, mass, h, answer["update"]))
+            if why is not None:
+                self.replies.rejected[key] = why
+                del self.replies.answers[key]
+
+    def contributions(self, limits: Limits) -> dict[int, Contribution]:
         """What each client that answered adds, within the limits, by its row in A and B."""
         given = {}
         for key, answer in self.replies.answers.items():
             i = self._rows[key]
             whole = self._contribution(i, answer)
-            given[i] = limits.cut(whole, self.A[i], self.B[i], local_steps)
+            given[i] = limits.cut(whole, self.A[i], self.B[i], self.vectors)
             if given[i] is not whole:
                 self.clipped.add(key)
                 log.info("client %r is clipped in round %d", key, self.number)
         return given
+
+    def longest(self, given: Mapping[int, Contribution]) -> str | None:
+        """Who has sent the longest update for the mass of its rows."""
+        mass = self.A.sum(axis=1)
+        sizes = {i: np.linalg.norm(c.update) / mass[i] for i, c in given.items() if mass[i] > 0}
+        keys = list(self._rows)
+        return keys[max(sizes, key=lambda i: sizes[i])] if sizes else None
 
     def _contribution(self, i: int, answer: Answer) -> Contribution:
         place = self.roster.places[self._clients[i]]

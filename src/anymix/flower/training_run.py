@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,26 +20,28 @@ from numpy.typing import NDArray
 from anymix.errors import InputError
 from anymix.flower.checkpoint import Checkpoint, Saved
 from anymix.flower.client_errors import RefusedError, why
+from anymix.flower.consistency import Tangents
 from anymix.flower.coordinates import Coordinates
 from anymix.flower.exchange import Post
 from anymix.flower.judging import Best, Comparison, judge, look_at_columns, worst_of
 from anymix.flower.local_training import own_settings
 from anymix.flower.members import Members, MissingClientsError
-from anymix.flower.results import AgnosticResult, History, metrics
+from anymix.flower.results import AgnosticResult, History, domain_metrics, metrics
 from anymix.flower.roster import Roster
-from anymix.flower.training_round import TrainingRound, check_growth, row_weights, too_long_a_step
-from anymix.flower.wire import FIRST, Settings, pack, pack_record, record_of, unpack
+from anymix.flower.training_round import TrainingRound, growth, row_weights
+from anymix.flower.wire import BEFORE, FIRST, Settings, pack, pack_record, record_of, unpack
 from anymix.mixtures import Adversary, MixtureSet, Penalty
 from anymix.solvers.optimizers import SGD
 from anymix.solvers.players import Players
 from anymix.solvers.samplers import FullBatch
-from anymix.solvers.steps import Constant
+from anymix.solvers.steps import as_function
 from anymix.solvers.untuned import Untuned
 
 if TYPE_CHECKING:
     from anymix.flower.strategy import AgnosticStrategy
 
 Array = NDArray[np.float64]
+MOST_SKIPPED = 3  # rounds in a row in which nobody answers for a domain
 MOST_BYTES = 2 * 10**9  # protobuf, which carries the messages, ends at 2³¹ bytes
 log = logging.getLogger("anymix.flower")
 
@@ -97,6 +101,12 @@ class ModelArrays:
         """Name, shape and type of each array, as JSON knows them."""
         return [[name, list(a.shape), str(a.dtype)] for name, a in self._like.items()]
 
+    def beside(self, record: ArrayRecord, vectors: Mapping[str, Array]) -> ArrayRecord:
+        """A record of the model, and these vectors of its length in the type of its numbers."""
+        dtype = np.result_type(*self._like.values())
+        more = record_of({name: v.astype(dtype) for name, v in vectors.items()})
+        return ArrayRecord({**record, **more})
+
     def record(self, w: Array) -> ArrayRecord:
         """w in the arrays that the run began with."""
         parts, begin = {}, 0
@@ -114,12 +124,15 @@ class TrainingRun:
         self, strategy: AgnosticStrategy, grid: Grid, initial_arrays: ArrayRecord | None
     ) -> None:
         self.strategy, self.grid, patience = strategy, grid, strategy.patience
-        self.held = {"hold_out": [float(strategy.hold_out), int(strategy.seed)]}
+        self.held = {"hold_out": [float(strategy.judging.hold_out), int(strategy.seed)]}
         self.members = Members(
             grid, strategy.domains, strategy.limits, patience.introduction, self.held
         )
         self.history, self.number, self.best = History(), 0, Best()
         self._rule, self._asked = Untuned(), set[str]()  # whom the last round has asked
+        self._before: dict[str, Array] = {}  # BEFORE of the next round's epochs
+        self._said, self._alone = Tangents(), Counter[str]()
+        self._longest: str | None = None  # who sent the longest update for its rows
         self.train_config: Settings = {}
         self.evaluate_config: Settings = {}
         self._file = None if strategy.checkpoint is None else Checkpoint(strategy.checkpoint)
@@ -128,7 +141,7 @@ class TrainingRun:
             self.number, self.history = saved.round, saved.history
             self.members.domains = saved.domains
             self.members.failures, self.members.excluded = saved.failures, saved.excluded
-        roster = self.members.gather(patience.min_clients, patience.deadline)
+        roster = self.members.gather(patience.min_clients, patience.deadline, patience.max_failures)
         if initial_arrays is None and saved is not None:
             initial_arrays = saved.arrays
         if initial_arrays is None:
@@ -139,16 +152,16 @@ class TrainingRun:
         # with noise, the average of the w_t, weighted by t
         self._late = np.zeros(self._member.n_parameters if self._noisy else 0)
         self._coordinates = self._choose_coordinates(roster, saved)
-        w = self.arrays.w
-        rule = SGD() if strategy.server_optimizer is None else strategy.server_optimizer
+        w, steps = self.arrays.w, strategy.steps
+        rule = SGD() if steps.optimizer is None else steps.optimizer
         self.players = Players(
             w if self._coordinates is None else self._coordinates.to_v(w),
             self._opponent(roster),
-            self._rule if strategy.step_w is None else rule,
-            strategy.step_w or Constant(1.0),
-            strategy.step_mixture or Constant(0.0),
+            self._rule if steps.step_w is None else rule,
+            as_function("step_w", 1.0 if steps.step_w is None else steps.step_w),
+            as_function("step_mixture", 0.0 if steps.step_mixture is None else steps.step_mixture),
             strategy.objective.w_radius,
-            responds=strategy.step_mixture is None and self._is_penalised,
+            responds=steps.step_mixture is None and self._is_penalised,
         )
         if saved is not None:
             saved.check_size(w.size)
@@ -157,6 +170,7 @@ class TrainingRun:
             models = dict(saved.extra["best"])
             self._late = models.pop("late")
             self.best = Best(**saved.best, **models)
+            self._before = saved.extra.get("before", {})
 
     def _choose_coordinates(self, roster: Roster, saved: Saved | None) -> Coordinates | None:
         """Those in which all columns look alike, for a linear model without step sizes."""
@@ -166,7 +180,7 @@ class TrainingRun:
         if saved is not None and "coordinates" in saved.extra:
             return Coordinates.load(saved.extra["coordinates"])
         if saved is None and (
-            strategy.step_w is None
+            strategy.steps.step_w is None
             and strategy.objective.w_radius is None
             and self._exact
             and roster.members[0].linear
@@ -181,8 +195,8 @@ class TrainingRun:
         return Adversary(
             objective.shrunk(roster.sizes),
             step=1.0,
-            kind=strategy.adversary,
-            optimistic=strategy.optimistic,
+            kind=strategy.steps.adversary,
+            optimistic=strategy.steps.optimistic,
             penalty=objective.penalty(roster.sizes),
         )
 
@@ -208,18 +222,22 @@ class TrainingRun:
         settings = {
             "seed": int(strategy.seed),
             "round": number,
-            "batch_size": getattr(strategy.sampler, "batch_size", 0),
-            "local_steps": strategy.local_steps,
+            "batch_size": getattr(strategy.work.sampler, "batch_size", 0),
             "step": self.players.step_w(self.players.t + 1),
             "gamma": strategy.objective.gamma,
-            "local_epochs": strategy.local_epochs or 0,
+            "local_epochs": strategy.work.local_epochs or 0,
             "config": self.train_config,
             **own_settings(self.train_config),
             **self.held,
         }
+        # Under noise or a middle of the answers there is no sum to correct by.
+        settings["corrects"] = corrects = (
+            settings["local_epochs"] > 0 and strategy.aggregation.exact
+        )
         a, b = self._row_weights(roster, number)
-        content = pack_record(arrays, settings)
-        self.now = TrainingRound(number, roster, a, b, content, len(w), started)
+        content = pack_record(self.arrays.beside(arrays, self._before), settings)
+        vectors = 2 if corrects else 1
+        self.now = TrainingRound(number, roster, a, b, content, len(w), started, vectors)
         self._asked = set(self.now.replies.questions)
 
     def _who_is_there(self, number: int) -> Roster:
@@ -252,8 +270,8 @@ class TrainingRun:
             return np.zeros_like(roster.holdings.m), np.zeros_like(roster.holdings.m)
         strategy, mixture = self.strategy, self.players.adversary.mixture
         seed = [strategy.seed, number]
-        n = strategy.clients_per_round
-        return row_weights(roster.holdings, mixture, strategy.sampler, n, seed)
+        work = strategy.work
+        return row_weights(roster.holdings, mixture, work.sampler, work.clients_per_round, seed)
 
     @np.errstate(over="ignore", invalid="ignore")  # what is not finite is found, and told
     def advance(self) -> None:
@@ -261,25 +279,34 @@ class TrainingRun:
         strategy, now, players, before = self.strategy, self.now, self.players, self.w
         if now.replies.refused:
             raise RefusedError(now.replies.refused)
+        if self._sees_rows:
+            now.reject_contradictions(self._said, before, strategy.objective.gamma)
         left_out = self._note_failures()
-        now.check_not_blown_up(players.w)
-        given = now.contributions(strategy.limits, strategy.local_steps)
+        self._refuse_divergence(now.all_nonsense(players.w))
+        given = now.contributions(strategy.limits)
         sums = strategy.aggregation.add_up(given, now.A, now.B, players.t + 1)
         mixture, losses, worst = players.adversary.mixture, np.full(now.A.shape[1], np.nan), np.nan
         if sums is None:
             now.go_on_without(strategy.patience, left_out, self.members.excluded)
+            self._note_domains()
         else:
+            self._alone.clear()
             losses = np.where(now.B.sum(axis=0) > 0, sums[1], np.nan)
             if strategy.aggregation.spent(1) is None and not self._noisy:
                 # the growth of noisy losses would say nothing
-                check_growth(losses, f"in round {now.number}", now.roster, self.history)
+                self._refuse_divergence(
+                    growth(losses, f"in round {now.number}", now.roster, self.history)
+                )
+            self._longest = now.longest(given)
+            delta_w, *gradient = np.split(sums[0], now.vectors)
+            if gradient:
+                self._before = dict(zip(BEFORE, (before, gradient[0]), strict=True))
             try:
-                self._step(*sums)
+                self._step(delta_w, sums[1])
             except InputError as error:
                 if error.argument != "step_w":
                     raise
-                found = f"took w beyond all numbers in round {now.number}"
-                raise too_long_a_step(found) from error
+                self._refuse_divergence(f"w is beyond all numbers in round {now.number}", error)
         if np.all(np.isfinite(losses)):
             worst = self._worst(losses)
         if self._sees_all and np.isfinite(worst):
@@ -291,6 +318,20 @@ class TrainingRun:
         epsilon = strategy.aggregation.spent(players.t)
         self.history.append(record if epsilon is None else record | {"epsilon": epsilon})
 
+    def _refuse_divergence(self, found: str | None, error: Exception | None = None) -> None:
+        """End a run of which this is to be said: its steps did it, or a client."""
+        if found is None:
+            return
+        limits = "limits=Limits(loss=..., update=...)"
+        if self.strategy.steps.step_w is None and self._longest is not None:
+            raise InputError(
+                f"client {self._longest!r}",
+                f"has sent the longest update for its rows, and the run diverges: {found}",
+                f"look at its rows, leave it out, or give aggregation=Robust() or {limits}",
+            ) from error
+        fix = f"make step_w shorter (a tenth of it, say), or give {limits} if a client may lie"
+        raise InputError("step_w", f"makes the run diverge: {found}", fix) from error
+
     def _step(self, delta_w: Array, delta_mixture: Array) -> None:
         """Both players step, with the sizes given, or with those that need not be."""
         strategy, players, rule = self.strategy, self.players, self._rule
@@ -299,7 +340,7 @@ class TrainingRun:
         gamma_w, gamma_mixture = players.next_sizes()
         if players.responds:
             gamma_mixture = rule.response_step(players.t + 1)
-        elif strategy.step_mixture is None:
+        elif strategy.steps.step_mixture is None:
             gamma_mixture = rule.mixture_step(delta_mixture)
         if self._coordinates is not None:
             delta_w = self._coordinates.pull_back(delta_w)
@@ -316,16 +357,21 @@ class TrainingRun:
 
     def _penalty(self, w: Array) -> float:
         """γ/2 ‖w‖², which is part of the aim on the rows trained with, and not on others."""
-        if self.strategy.hold_out > 0:
+        if self.strategy.judging.hold_out > 0:
             return 0.0
         return self.strategy.objective.gamma * self._member.half_square(w)
 
     @property
+    def _sees_rows(self) -> bool:
+        """Whether a round asks for the losses and gradients of all rows trained with."""
+        work = self.strategy.work
+        whole = isinstance(work.sampler, FullBatch) and work.clients_per_round is None
+        return whole and self._exact
+
+    @property
     def _sees_all(self) -> bool:
-        """Whether the losses of a round are those of all rows, so that they judge its model."""
-        strategy = self.strategy
-        whole = isinstance(strategy.sampler, FullBatch) and strategy.clients_per_round is None
-        return whole and strategy.hold_out == 0 and self._exact
+        """Whether these are all rows, so that they judge the model of the round."""
+        return self._sees_rows and self.strategy.judging.hold_out == 0
 
     @property
     def _exact(self) -> bool:
@@ -336,7 +382,8 @@ class TrainingRun:
 
     def judge_now(self) -> bool:
         """Whether the model is to be judged by the rows held out."""
-        return self.strategy.hold_out > 0 and self.number % self.strategy.evaluate_every == 0
+        judging = self.strategy.judging
+        return judging.hold_out > 0 and self.number % judging.every == 0
 
     def judge(self, timeout: float) -> None:
         """Judge the model on rows held out, beside the best so far; keep it if as good."""
@@ -355,7 +402,7 @@ class TrainingRun:
     @property
     def _judged_by(self) -> tuple[MixtureSet, Penalty | None]:
         """The set by whose worst mixture models are judged, and the penalty on λ, if any."""
-        adversary, judged_by = self.players.adversary, self.strategy.judged_by
+        adversary, judged_by = self.players.adversary, self.strategy.judging.by
         if judged_by is None:
             return adversary.mixtures, adversary.penalty if self._is_penalised else None
         return self.members.look().mixture_set(judged_by), None
@@ -363,7 +410,8 @@ class TrainingRun:
     def _compare(
         self, w: Array, timeout: float, beside: Array | None = None, roster: Roster | None = None
     ) -> Comparison:
-        settings = {**self.held, **self.evaluate_config, "held": self.strategy.hold_out > 0}
+        held = self.strategy.judging.hold_out > 0
+        settings = {**self.held, **self.evaluate_config, "held": held}
         roster = self.members.look() if roster is None else roster
         return judge(self.grid, roster, self.arrays.record(w), settings, timeout, beside)
 
@@ -372,12 +420,13 @@ class TrainingRun:
         # With noise at every step, the first models are far out and the last ones are not at rest.
         average = self._late if self._noisy else self._to_w(self.players.w_average)
         models = {"last": self.w, "average": average}
-        if self.strategy.output != "best":
-            self._check_result(models[self.strategy.output], timeout)
-            return models[self.strategy.output], self.strategy.output
+        output = self.strategy.judging.output
+        if output != "best":
+            self._check_result(models[output], timeout)
+            return models[output], output
         if not self._exact:  # losses without noise would give away what it hid
             return models["average"], "average"
-        if self.strategy.hold_out > 0:
+        if self.strategy.judging.hold_out > 0:
             return self._choose_by_rows_held_out(models, timeout)
         judged, (mixtures, penalty) = {}, self._judged_by
         for name, w in models.items():
@@ -400,6 +449,25 @@ class TrainingRun:
         if loss > error:
             return models["average"], "average"
         return best.kept, "last" if best.kept_round == self.number else "best"
+
+    def _note_domains(self) -> None:
+        """Rounds may be skipped for want of somebody with rows of a domain, three in a row."""
+        alone = self.now.domains_without_answers
+        self._alone = Counter({name: self._alone[name] + 1 for name in alone})
+        long = sorted(name for name, rounds in self._alone.items() if rounds >= MOST_SKIPPED)
+        if long:
+            raise MissingClientsError(
+                f"nobody has answered for the domains {long} in {MOST_SKIPPED} rounds, the last "
+                f"one round {self.now.number}, and nothing can be learnt without; clients that had "
+                f"rows of them and are not there: {self._who_had(long)}; left out: "
+                f"{self.members.excluded}"
+            )
+
+    def _who_had(self, domains: list[str]) -> list[str]:
+        roster = self.members.look()
+        silent = [m for m in roster.members if m.key not in self.now.replies.answers]
+        gone = [*self.members.absent(roster), *silent]
+        return sorted(member.key for member in gone if set(member.domains) & set(domains))
 
     def _note_failures(self) -> list[str]:
         """Leave out who sent nonsense, or failed too often; their keys."""
@@ -424,8 +492,8 @@ class TrainingRun:
         asked = [m for m in here.members if not self._asked or m.key in self._asked]
         found = self._compare(w, timeout, roster=Roster.of(asked, here.domains))
         if found.is_nonsense:
-            raise too_long_a_step("makes the run diverge: the result has no losses that are finite")
-        check_growth(found.losses, "at the result", here, self.history)
+            self._refuse_divergence("the result has no losses that are finite")
+        self._refuse_divergence(growth(found.losses, "at the result", here, self.history))
 
     # -- its end -------------------------------------------------------------------------------
 
@@ -443,6 +511,7 @@ class TrainingRun:
             }
             models = {"w": best.w, "kept": best.kept, "late": self._late}
             extra = {"rule": self._rule.state_dict(), "best": models}
+            extra["before"] = self._before
             if self._coordinates is not None:
                 extra["coordinates"] = self._coordinates.state_dict()
             state = {**self.players.state_dict(), "extra": extra}
@@ -461,6 +530,8 @@ class TrainingRun:
         result.domains = members.domains or ()
         result.excluded = members.excluded
         result.history = self.history
+        result.evaluate_metrics_clientapp = domain_metrics(self.history)
+        result.member = self._member
         result.train_metrics_clientapp = {r["round"]: metrics(r) for r in self.history}
         result.epsilon = self.strategy.aggregation.price(players.t)
         return result

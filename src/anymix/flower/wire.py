@@ -46,9 +46,12 @@ FIRST = "query.first"
 MOMENTS = "query.moments"
 EVALUATE = "evaluate"
 
+BEFORE = ("the model before", "the sum of gradients there")  # arrays beside the model's own
+
 MOST_BYTES = 2**31 - 2**20  # of a message in one piece, with room for all but its arrays
 
 __all__ = [
+    "BEFORE",
     "EVALUATE",
     "FIRST",
     "FOLDS",

@@ -3,7 +3,7 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from anymix.flower import AgnosticStrategy, Patience, federated_solve
+from anymix.flower import AgnosticStrategy, Patience, Steps, Work, federated_solve
 from anymix.flower.engines import save_result, show_log
 from anymix.solvers.samplers import ModelSampler, PerDomain, Weighted
 
@@ -27,9 +27,8 @@ def main(grid: Grid, context: Context) -> None:
     samplers: dict[str, ModelSampler] = {"per-domain": PerDomain(5), "weighted": Weighted(5)}
     for name, sampler in samplers.items():
         strategy = AgnosticStrategy(
-            step_w=0.5,
-            step_mixture=0.1,
-            sampler=sampler,
+            steps=Steps(0.5, 0.1),
+            work=Work(sampler=sampler),
             patience=Patience(min_clients=n_clients, introduction=timeout),
             seed=3,
         )
