@@ -10,7 +10,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from conic import minimax
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from mixture_cases import a_vector
 from numpy.typing import NDArray
@@ -90,6 +90,7 @@ def test_it_is_inside_the_ball_of_total_variation(case: tuple[ax.KLBall, Array])
 
 
 @given(a_kl_case())
+@example((ax.KLBall([0.5, 5e-301, 0.5], 20.0), np.array([0.0, 0.0, -1000.0])))  # θ = 1e8
 def test_optimal_at_the_edge(case: tuple[ax.KLBall, Array]) -> None:
     """No member is better along the slope; the slope of Σ λd at the answer says which."""
     ball, v = case

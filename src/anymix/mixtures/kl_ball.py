@@ -219,7 +219,7 @@ def _root(f: Callable[[float], tuple[float, float]], x: float, low: float, high:
             if high == math.inf:
                 new = 16 * x
             elif low >= 0 and high > 4 * low:
-                new = math.sqrt(low * high) if low > 0 else high / 16
+                new = math.sqrt(low) * math.sqrt(high) if low > 0 else high / 16
             else:
                 new = (low + high) / 2
         if abs(new - x) <= 2 * EPS * abs(x) or y == 0 or not low < new < high:
