@@ -1086,6 +1086,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"y": np.array(column("yes"), dtype=object)}, "y mixes int and str"),
     ({"y": [1, 1, 1, 1]}, r"y has one class.*\(1\).*classes="),
     ({"y": ["no"] * 4}, r"y.*one class.*\('no'\)"),
+    ({"loss": "squared"}, "loss is 'squared'"),
     ({"y": [0, 1, 2, 0], "loss": Hinge()}, "y has 3 classes"),
     ({"y": column(np.nan), "loss": SquaredError()}, f"y {NUMBERS} nan; drop"),
     ({"y": column(None), "loss": Huber()}, f"y {NUMBERS} nan; drop"),

@@ -125,3 +125,15 @@ def test_it_holds_no_sentence() -> None:
     said = texts([*held, found.table])
     assert "recommended" in said
     assert all(len(text.split()) <= 3 and "." not in text for text in said)
+
+
+def test_the_reference_kept_has_its_own_figures() -> None:
+    data = drawn(7, n=150)
+    found, _ = made(data)
+    kept = found.kept()
+    own, recommended = kept.row("reference"), kept.row("recommended")
+    assert kept.chosen == found.reference
+    assert {**own, "model": ""} == {**recommended, "model": ""}
+    assert own == found.row("reference")
+    assert kept.table[1]["model"] == found.reference
+    assert kept.row("t=1/4") == found.row("t=1/4")

@@ -81,14 +81,19 @@ def test_what_auto_has_not_is_refused(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "guess", "against"),
-    [(0.5, 0.6, False), (0.5, 0.4, True), (0.8, 0.9, True), (0.7, 0.9, True)],
+    ("chosen", "guess", "linear", "auto"),
+    [
+        (0.5, 0.6, False, False),
+        (0.5, 0.4, True, False),  # by the rule, as the reference is worse than the guess, too
+        (0.8, 0.9, True, True),
+        (0.7, 0.9, True, True),
+    ],
 )
 def test_nothing_worse_than_a_constant_guess_is_taken(
-    chosen: float, guess: float, against: bool
+    chosen: float, guess: float, linear: bool, auto: bool
 ) -> None:
     """In 'b', where the reference loses 0.7."""
-    for names in (("chosen", "ordinary"), ("recommended", "reference")):
+    for names, against in ((("chosen", "ordinary"), linear), (("recommended", "reference"), auto)):
         losses = {names[0]: chosen, names[1]: 0.7, "a constant guess": guess}
         audits = {k: audit(None, [0.1, v], ["a", "b"]) for k, v in losses.items()}
         assert _speaks_against(audits) == against

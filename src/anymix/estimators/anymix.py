@@ -14,7 +14,6 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -493,8 +492,7 @@ class _AnyMix(BaseEstimator):
         model = copy.copy(self)
         model.t_, model._mixture = 0.0, None
         model.mixture_ = self._learnt[1].mixture(0)
-        found = self.recommendation_
-        model.recommendation_ = replace(found, chosen=found.reference)
+        model.recommendation_ = self.recommendation_.kept()
         return model
 
     def _values(self, X: Any, domains: Any, mixture: ArrayLike | None) -> Array:

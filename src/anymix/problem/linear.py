@@ -90,6 +90,8 @@ class LinearDomains(WeightedRows):
         classes: ArrayLike | None = None,
     ) -> None:
         loss = CrossEntropy() if loss is None else loss
+        if not isinstance(loss, Loss):
+            raise InputError("loss", f"is {loss!r}", "give a loss such as SquaredError() or None")
         X, largest = bounded_features(X)
         n = X.shape[0]
         if X.shape[1] == 0 and not intercept:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -123,6 +123,14 @@ class Recommendation:
         if self.with_domain is not None:
             shown.append((self.with_domain, self.with_domain))
         return [self.row(name, called) for name, called in shown]
+
+    def kept(self) -> Recommendation:
+        """The same with the reference as the recommended model."""
+        rows = np.arange(len(self.names))
+        rows[self.place("recommended")] = self.place("reference")
+        names = ("losses", "pooled", "differences", "errors", "pooled_differences", "pooled_errors")
+        taken = {name: getattr(self, name)[rows] for name in names}
+        return replace(self, chosen=self.reference, **taken)
 
     def to_dict(self) -> dict[str, Any]:
         """Numbers, strings, lists and dicts only, for JSON."""

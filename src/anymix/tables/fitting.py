@@ -292,13 +292,15 @@ def _speaks_against(audits: Mapping[str, Audit]) -> bool:
     """Whether what was chosen is no better for the worst mixture, on rows that did not choose.
 
     Or worse than a constant guess, where it was to help: on the worst mixture of the other model.
+    AnyMix allows that where the reference is worse than the guess, too.
     """
     of = (RECOMMENDED, REFERENCE) if RECOMMENDED in audits else ("chosen", "ordinary")
     chosen, reference = (audits[name] for name in of)
     lam = reference.worst_mixture
     guess = float(lam @ audits[CONSTANT].domain_losses)
     no_gain = chosen.agnostic_loss >= reference.agnostic_loss
-    return no_gain or float(lam @ chosen.domain_losses) > guess
+    allowed = RECOMMENDED in audits and float(lam @ reference.domain_losses) > guess
+    return no_gain or (not allowed and float(lam @ chosen.domain_losses) > guess)
 
 
 def _learner(
